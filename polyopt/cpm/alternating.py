@@ -74,7 +74,7 @@ class PolytopeProblem(AlternatingProblem):
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved_faces", "_lifted")
-    _program: Program | None = None
+    _program: Program | None = None  # of one face, with the costs as a parameter, or of all, with Z
     _solved_faces: dict[bytes, Solution] | None = None  # by the mask of the face's samples
 
     def __init__(
@@ -128,7 +128,7 @@ class PolytopeProblem(AlternatingProblem):
             faces += (0.5 * self.C.sum() * negative_gradient - faces) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ faces).argmax(axis=1), -1)
 
-    def _directions(self, rng: np.random.Generator) -> Vector:
+    def _directions(self, rng: np.random.Generator) -> Vector:  # (m, K), for scaled data
         return rng.normal(size=(self.X.shape[1], self.n_faces))
 
     # -- 2. faces for a fixed assignment -------------------------------------------------------
@@ -173,7 +173,7 @@ class PolytopeProblem(AlternatingProblem):
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
-        if solution is None:
+        if solution is None:  # the time limit was reached before any solution
             return _zero_solution({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.SOLVED:
             if len(self._solved_faces) >= self.options.max_stored_faces:
@@ -196,7 +196,7 @@ class PolytopeProblem(AlternatingProblem):
             alpha = solution.duals["margin"]
             if self.penalty is None:
                 return solution["W"], alpha
-            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)
+            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)  # feasible
             return self._with_zeros(solution["W"], alpha, Z, self.penalty), alpha
 
         def gap(solution: Solution) -> float:
@@ -273,7 +273,7 @@ def continue_best(
     max_iter: largest number of rounds, including those that the best run has already made.
     """
     number = number_of_best(solution.runs)
-    n_rounds = solution.runs[number].iterations
+    n_rounds = solution.runs[number].iterations  # already made; the history continues their numbers
     if n_rounds >= max_iter:
         return replace(solution, status=Status.ITERATION_LIMIT)
     last = run_rounds(problem, solution["assignment"], max_iter=max_iter - n_rounds, time_limit=time_limit)

@@ -66,7 +66,7 @@ def no_pairs() -> Pairs:
 
 
 class BlockAscent(FaceAscent):
-    """The dual ascent of a block.
+    """The dual ascent of a block; FaceAscent has `alpha`, `W`, `scores`, and the active samples of each face.
 
     outside, costs (n,): mask of the positives, and costs of slack.
     assigned (n,): the face of each positive; a number outside 0 to K − 1 means another face than these K.
@@ -114,7 +114,7 @@ class BlockAscent(FaceAscent):
         rows = np.concatenate(active_rows)
         faces = np.repeat(np.arange(len(active_rows)), [len(samples) for samples in active_rows])
         has_cost = self._caps[rows, faces] > 0.0
-        losses = self.values_at(self.loss_on_negatives, self.scores)
+        losses = self.values_at(self.loss_on_negatives, self.scores)  # on negatives plus on positives
         return losses, self._pairs(rows[has_cost], faces[has_cost])
 
     def _pairs(self, rows: Integers, faces: Integers) -> Pairs:
@@ -139,6 +139,7 @@ def release(
 ) -> tuple[Vector, Pairs]:  # fmt: skip
     """Drop the multipliers of positives that have moved to another face.
 
+    assigned (n,): the present face of each positive.
     Returns: the contribution of the dropped multipliers to W (K, m+1), which the caller must subtract, and
         the remaining pairs.
     """
@@ -159,7 +160,8 @@ def climb_pairs(
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
     """Make passes of steps for the active pairs of a block.
 
-    X (n, m): the block's samples; outside, costs (n,): mask of the positives, and costs of slack.
+    X (n, m): the block's samples.
+    outside, costs (n,): mask of the positives, and costs of slack.
     shrink_thresholds (K,): for each face the outward gradient above which the first pass drops a pair at its
         bound.
     passes: largest number of passes.
@@ -169,6 +171,7 @@ def climb_pairs(
     """
     W, alpha, active = W.copy(), pairs.alpha.copy(), pairs.active.copy()
     pair_index = np.flatnonzero(active)
+    # The samples of active pairs, and each pair's index among them.
     samples, sample_index = np.unique(pairs.rows[pair_index], return_inverse=True)
     worst = np.zeros(len(W))
     if not len(samples):
@@ -181,7 +184,7 @@ def climb_pairs(
     rng = np.random.default_rng(seed)
     for number in range(passes):
         order = rng.permutation(len(pair_index))
-        if number:
+        if number:  # the active pairs, with the largest gradients of the last pass as thresholds
             order = order[active[pair_index[order]]]
             shrink_thresholds, worst = worst, np.zeros(len(W))
         _climb_pairs(

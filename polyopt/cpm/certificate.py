@@ -20,8 +20,10 @@ single face has only one assignment and can be ``optimal``. A global bound comes
 :func:`certify_cpm_search` accepts that of :mod:`polyopt.cpm.global_search.search` as proven, because it is
 safe from rounding; a bound passed to :func:`certify_cpm` is only quoted (``solvers_word``).
 
-Values and bounds are intervals that contain the exact result (:class:`~polyopt.linalg.rounding.Ball`). Read
-:func:`certify_cpm`, then ``_certified``, which calls the sections below in their order.
+Values and bounds are intervals that contain the exact result (:class:`~polyopt.linalg.rounding.Ball`, with
+`mid` and `rad`). A certificate's *evidence* is a function that states the program, the point and multipliers
+for a *claim file*, from which an independent checker verifies the bound. Read :func:`certify_cpm`, then
+``_certified``, which calls the sections below in their order.
 """
 
 from collections.abc import Sequence
@@ -59,7 +61,7 @@ Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
 _WORST_HINGE_TOL = 1e-6  # difference to the largest hinge up to which a hinge counts as largest
-_MIN_SCALE = 1e-8  # smallest scale of stationarity, relative to that of the single faces
+_MIN_SCALE = 1e-8  # smallest scale of the residuals of stationarity, relative to max_j Σ_i |α_ik x̃_ij|
 _NOTE_IMPROVABLE = "A sample outside has a smaller hinge on another face, so another assignment costs less."
 _NOTE_FIXED_POINT = "No sample outside has a smaller hinge on another face; another assignment may cost less."
 _LESS_EFFORT = "X is large: multipliers for the bound were computed {}. Given multipliers may prove more."
@@ -232,13 +234,13 @@ def _certified(
     geometry = LinearGeometry(lift(X))
     multipliers = None if alpha is None else checked_faces("alpha", alpha, n, None)
     implied = W is None
-    if W is None:
+    if W is None:  # the faces follow from the multipliers
         assert multipliers is not None
         W = implied_faces(sample_sums(geometry, y, multipliers), margin, penalty)
     W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], m + 1)
     W_before_signs, W = W, W if penalty is None else penalty.enforce_signs(W)
     costs = as_costs(C, n)
-    if assignment is None:
+    if assignment is None:  # the face with a positive multiplier, else that with the highest score
         assignment = natural_assignment(X, y, W)
         if multipliers is not None:
             has_multiplier = multipliers.max(axis=1) > tol * costs
@@ -274,6 +276,8 @@ def conclude_for_assignment(
     """Return the certificate: at best ``stationary``, or ``optimal`` if there is one assignment.
 
     reassignment: the residual of the assignment, None if there is one only.
+    scope: name of the program for which the bound holds, for the messages.
+    feasible: False if the point violates a constraint that has no residual.
     """
     reached = Claim.OPTIMAL
     if reassignment is not None:
@@ -292,14 +296,14 @@ def conclude_for_assignment(
 class CpmPoint:
     """A point to certify, and its data."""
 
-    geometry: LinearGeometry  # of the samples x̃, (n, m+1)
-    y: Vector
+    geometry: LinearGeometry  # of the samples x̃, (n, m+1); `geometry.X` has them as rows
+    y: Vector  # labels (n,)
     C: Vector  # costs of slack (n,)
     Z: Vector  # assignment (n, K)
-    W: Vector
-    alpha: Vector | None  # (n, K)
+    W: Vector  # faces (K, m+1)
+    alpha: Vector | None  # multipliers (n, K) of the margin constraints; None if only W was given
     implied: bool  # True if W was computed from alpha
-    penalty: FacePenalty | None = None
+    penalty: FacePenalty | None = None  # on the weights
 
     @cached_property
     def hinge_ball(self) -> Ball:
@@ -322,8 +326,8 @@ class CpmPoint:
         best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
         """
         hinge = self.hinge_ball
-        assigned_loss = hinge.signed(self.Z).sum(axis=1)
-        negative_loss = assigned_loss if loss == "sum" else hinge.max(axis=1)
+        assigned_loss = hinge.signed(self.Z).sum(axis=1)  # the hinges times Z, without rounding
+        negative_loss = assigned_loss if loss == "sum" else hinge.max(axis=1)  # Z is 1 on all faces
         positive_loss = -((-hinge).max(axis=1)) if best_assignment else assigned_loss
         sample_loss = _where(self.y > 0, positive_loss, negative_loss)
         return self._size(margin) + sample_loss.dot(self.C)
@@ -382,9 +386,10 @@ def _multipliers(
 ) -> tuple[Vector, str]:
     """Compute multipliers (n, K) for a point without any, and a note if they had less effort than asked.
 
-    With loss="max", margin="total" and no penalty the faces are decoupled: the largest hinge of a negative is
-    at least any weighted mean of its hinges, so its cost may be divided among the faces, here equally among
-    those with its largest hinge. Other coupled faces need the dual program.
+    1. Faces coupled by margin="worst", or by loss="max" with a penalty: the dual program of formulations.
+    2. Faces with a penalty, loss="sum": Newton ascent on their dual.
+    3. Other faces: coordinate ascent on the dual of each face. With loss="max" a negative's cost is divided
+       equally among the faces with its largest hinge, which is at least any weighted mean of its hinges.
     """
     X, y, Z, penalty = point.geometry.X, point.y, point.Z, point.penalty
     if margin == "worst" or (loss == "max" and penalty is not None):
@@ -428,12 +433,12 @@ def ascend_faces(
     from polyopt.optim.coordinate_ascent import FaceAscent
 
     ascent = FaceAscent(as_rows(point.geometry.X[:, :-1]), point.y, caps, point.Z.argmax(axis=1))
-    ascent.sweep(times=2)
+    ascent.sweep(times=2)  # coordinate steps on all samples
     for _ in range(max_rounds):
-        ascent.scan()
+        ascent.scan()  # measures the primal and dual value of each face
         if relative_gap(min(float(ascent.primal.sum()), primal_value), float(ascent.dual.sum())) <= tol:
             break
-        ascent.climb(tol)
+        ascent.climb(tol)  # coordinate steps of the faces with a larger gap, on their active samples
     return ascent.alpha
 
 
@@ -460,7 +465,8 @@ def condition_residuals(
     own_features: True if stationarity is required only for features with nonzero weights.
     """
     W, y, penalty, K = point.W, point.y[:, None], point.penalty, len(point.W)
-    takes_max = (y < 0) & (loss == "max")
+    takes_max = (y < 0) & (loss == "max")  # samples with one slack for all faces
+    # ξ (n, K); the multipliers C − α of ξ ≥ 0; and the slack y W·x̃ − 1 + ξ of the margin constraints.
     xi = np.where(takes_max, point.hinge.max(axis=1, keepdims=True), point.hinge)
     unused = np.where(takes_max, point.C[:, None] - alpha.sum(axis=1, keepdims=True), point.costs - alpha)
     surplus = y * np.asarray(point.geometry.X @ W.T) - 1.0 + xi
@@ -474,7 +480,7 @@ def condition_residuals(
         group_multipliers = choose_group_multipliers(penalty, raw_v, W)
         v = penalty.soft_thresholded(raw_v - np.column_stack([group_multipliers, np.zeros(K)]))
     theta = np.ones(K) if margin == "total" else margin_weights(v)
-    gradient = 2 * theta[:, None] * W
+    gradient = 2 * theta[:, None] * W  # equal to v at a stationary point
     scale = max(
         float(np.abs(gradient).max()),
         float(np.abs(raw_v).max()),
@@ -496,7 +502,7 @@ def condition_residuals(
     return residuals
 
 
-# -- statements in claim files ----------------------------------------------------------------
+# -- statements for claim files ---------------------------------------------------------------
 
 
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
@@ -510,9 +516,13 @@ def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin
 
 
 def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
-    """State the point W (K, m+1) among all assignments; the multipliers of `tree` prove `bound`."""
-    size, all_faces = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
+    """State the point W (K, m+1) among all assignments; the multipliers of `tree` prove `bound`.
+
+    tree: a branch-and-bound tree over the assignments, in the format of the file.
+    """
+    size, all_faces = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]  # (n, K), not 0
     statement = state_faces(_NAME, X, y, W, size, C.tolist(), all_faces, all_faces)
+    # "one": a positive has its loss at one face, which is a variable.
     row = {**statement.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
     return replace(
         statement, program={**statement.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound

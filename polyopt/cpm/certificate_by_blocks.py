@@ -6,12 +6,16 @@ That of face k and its dual are
     min  ‖w‖² + Σ_i C_ik max(0, 1 − y_i w·x̃_i)      max  Σ_i α_ik − ‖½ Σ_i α_ik y_i x̃_i‖²,   0 ≤ α_ik ≤ C_ik,
 
 with x̃ = (x, 1), and C_ik = C_i for samples inside and for those outside that are assigned to k, else 0. Two
-reductions over the blocks suffice: :func:`reduce_dual` to the dual value of the multipliers and the faces
-w = ½ Σ_i α_ik y_i x̃_i that they imply; :func:`reduce_primal` to the losses at faces W and the violations of
-the optimality conditions. :func:`certify_halves` makes certificates of half of each program, the hinge
-program ½ ‖w‖² + Σ (C_ik/2) ξ_i; :func:`certify_faces` adds them up. The claim, as that in memory, is
-``stationary``: the point is optimal for its assignment, and no sample outside has a smaller hinge at another
-face. Values are intervals (balls) that include rounding errors, so bounds are valid for any multipliers.
+reductions over the blocks suffice. The result for a block is a *tally*: named sums, and the largest violation
+of each condition; the tallies of all blocks are merged.
+
+1. :func:`reduce_dual`: the dual value of the multipliers, and the faces ½ Σ_i α_ik y_i x̃_i that they imply.
+2. :func:`reduce_primal`: the losses at faces W and the violations of the optimality conditions.
+
+:func:`certify_halves` makes certificates of half of each face's program, the SVM ½ ‖w‖² + Σ (C_ik/2) ξ_i;
+:func:`certify_faces` adds them up. The claim, as that in memory, is ``stationary``: the point is optimal for
+its assignment, and no sample outside has a smaller hinge at another face. Values are intervals (balls) that
+include rounding errors, so bounds are valid for any multipliers.
 """
 
 from collections.abc import Sequence
@@ -96,14 +100,14 @@ def reduce_primal(
         outside (``held``); and costs of those outside that would change their face (``moved``).
     """
     K, n = len(W), block.X.shape[0]
-    V = np.column_stack([scale * W[:, :-1], W[:, -1]])
+    V = np.column_stack([scale * W[:, :-1], W[:, -1]])  # the faces for unscaled samples
     order = np.argsort(multipliers.rows, kind="stable")
-    rows, faces, alpha = (array[order] for array in multipliers)
+    rows, faces, alpha = (array[order] for array in multipliers)  # in the order of samples
     tally = Tally()
     for first in range(0, n, SAMPLES_PER_SLICE):
         part = slice(first, min(first + SAMPLES_PER_SLICE, n))
         low, high = np.searchsorted(rows, [part.start, part.stop])
-        A = np.zeros((part.stop - part.start, K))
+        A = np.zeros((part.stop - part.start, K))  # the multipliers of the slice
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]
         block_part = AssignedBlock(
             block.X[part], block.outside[part], block.costs[part], block.assigned[part]
@@ -113,12 +117,12 @@ def reduce_primal(
 
 
 def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: float) -> Tally:
-    """Reduce samples with multipliers A (n, K) at scaled faces V (K, m+1), as :func:`reduce_primal` does."""
+    """Reduce samples with multipliers A (n, K) at faces V (K, m+1), as :func:`reduce_primal` does."""
     X, outside, costs, assigned = block
     scores = _scores(_as_float64(X), V)
-    numbers = np.arange(V.shape[0])
+    numbers = np.arange(V.shape[0])  # of the faces
     caps = block.caps(np.arange(len(outside))[:, None], numbers)
-    margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
+    margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])  # y_i W_k·x̃_i
     hinge = (1.0 - margins).positive()
     losses = caps * hinge.mid
     best_hinge = np.maximum(1.0 - scores.mid.max(axis=1), 0.0)  # of a sample outside
@@ -133,7 +137,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
     tally = Tally(len(outside), sums)
     tally.note("stationarity", "assignment", decrease)
     margin_products = np.abs(A * np.maximum(margins.mid - 1.0, 0.0))
-    slack_products = np.abs((caps - A) * hinge.mid)
+    slack_products = np.abs((caps - A) * hinge.mid)  # C − α is the multiplier of ξ ≥ 0
     for k in numbers.tolist():
         tally.largest[f"multiplier {k}"] = float(np.abs(A[:, k]).max())
         tally.note("sign", f"margin {k}", -A[:, k])
@@ -144,7 +148,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
 
 
 def _scores(X: Matrix, V: Vector) -> Ball:
-    """Return the products of x̃ and rows of V; the error is at most γ ‖x̃‖ ‖V_k‖ (Cauchy-Schwarz)."""
+    """Return the products of x̃ and rows of V; the error is at most γ ‖x̃‖ ‖V_k‖, plus 2^-900 for underflow."""
     mid = np.asarray(X @ V[:, :-1].T) + V[:, -1]
     squares = X.power(2).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     lengths = np.sqrt(1.0 + np.asarray(squares).ravel())
@@ -157,13 +161,16 @@ def _as_float64(X: Matrix) -> Matrix:
 
 
 def certify_halves(dual_tally: Tally, tally: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
-    """Return a certificate of half of each face's program, from both reductions; `tally` is that at W."""
+    """Return a certificate of half of each face's program, from both reductions.
+
+    dual_tally, tally: the merged results of :func:`reduce_dual`, and of :func:`reduce_primal` at W.
+    """
     implied, _ = implied_faces(dual_tally, scale)
     alpha_sums: Ball = dual_tally.sums["alpha_sum"]
     losses: Ball = tally.sums["losses"]
     certificates = []
     for k, w in enumerate(W):
-        w_ball = implied[:, k]
+        w_ball = implied[:, k]  # the face that the multipliers imply
         primal = 0.5 * (Ball(w).square_sum() + losses[k])
         dual = 0.5 * (alpha_sums[k] - w_ball.square_sum())
         largest = tally.largest[f"multiplier {k}"] or 1.0
@@ -203,14 +210,7 @@ def certify_faces(
         for residual in half.residuals
     ]
     scope = _NAME if len(halves) == 1 else "the fixed-assignment program"
-    certificate = conclude_for_assignment(
-        f"{_NAME}, loss='sum'",
-        primal,
-        dual,
-        residuals,
-        tol,
-        assignment if len(halves) > 1 else None,
-        scope,
-        notes,
-    )
+    reassignment = assignment if len(halves) > 1 else None
+    name = f"{_NAME}, loss='sum'"
+    certificate = conclude_for_assignment(name, primal, dual, residuals, tol, reassignment, scope, notes)
     return replace(certificate, rounding=certificate.rounding + 2.0 * sum(half.rounding for half in halves))

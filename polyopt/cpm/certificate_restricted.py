@@ -8,10 +8,10 @@ positive is assigned to another). Then every face of the node costs at least, fo
 
     Σ α − ¼ (v_b² + Σ_{j included} v_j² + the largest v_j² of the free),        v = Σ α_i y_i x̃_i,
 
-with so many of the free that there are s features; v_b is the entry of the bias. With sign constraints, v_j
-is replaced by 0 if it has the wrong sign. The children partition the faces of a node, so its bound is
-max(own bound, min(children's bounds)). A tree stores points from which α is recomputed, and the bounds are
-rounded downwards. Without a tree the bound is that of the root, where all features are free.
+where v_b is the entry of the bias, and the free features in the sum are s less the number of included ones.
+With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the faces of a
+node, so its bound is max(own bound, min(children's bounds)). A tree stores points from which α is recomputed,
+and the bounds are rounded downwards. Without a tree the bound is that of the root: all features are free.
 
 **Integer coefficients** (:func:`certify_cpm_integer`). Their certificate has the bound of the continuous
 relaxation for the same assignment, so the gap bounds the loss due to integrality.
@@ -50,7 +50,7 @@ from polyopt.margin.geometry import LinearGeometry
 Bits = NDArray[np.bool_]
 
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
-_ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # relative gap and limit of the ascent for faces without a tree
+_ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # relative gap, and most rounds, of the ascent on α without a tree
 _NAME, _FIXED = "the Convex Polytope Machine", "the fixed-assignment program"
 _TREE_BOUNDS = "The bound of each face is that of a search tree over its features, recomputed from the data."
 _ROOT_BOUNDS = (
@@ -202,7 +202,7 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     alphas: Sequence[Vector | None] = [None] * K if point.alpha is None else list(point.alpha.T)
     if trees is None:
         alphas = list(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS).T)
-        zero = np.zeros(1, dtype=np.int64)
+        zero = np.zeros(1, dtype=np.int64)  # each tree is a single leaf, at which `alphas` are tried
         checked = [SubsetTree(zero - 1, zero, zero, np.zeros((1, columns)), np.ones(1))] * K
     elif len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")
@@ -281,7 +281,7 @@ class SubsetTree:
 
 
 def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
-    """Return upper bounds on |v_j| (m+1, q) for q vectors v, with 0 for entries of the wrong sign."""
+    """Return upper bounds on |v_j| for the columns v of a matrix, with 0 for entries of the wrong sign."""
     if penalty is None:
         return v.size
     return np.vstack([thresholded_sizes(penalty, v[:-1]).size, v[-1:].size])
@@ -334,7 +334,7 @@ def bound_of_tree(
             if shared_multipliers is not None:
                 bound = max(bound, bound_of_subsets(*shared_multipliers, s, included, excluded))
             node_bounds[number] = bound
-    for number, _, _ in reversed(nodes):
+    for number, _, _ in reversed(nodes):  # children before parents
         if tree.feature[number] >= 0:
             children = tree.child_excluded[number], tree.child_included[number]
             node_bounds[number] = max(node_bounds[number], min(node_bounds[child] for child in children))

@@ -1,7 +1,11 @@
 """Statements for claim files of machines with several faces: polytopes, SPLA1 and others.
 
 A claim file states a program, a point and multipliers, from which an independent checker verifies the
-optimum. A *statement* is the content of such a file; the names in quotes below are its fields.
+optimum. A *statement* is the content of such a file; the names in quotes below are its fields, which
+``polyopt/check/FORMAT.md`` describes. The program minimises the "size" of the faces, their regulariser, plus
+losses. A *family* of rows is a set of constraints side_i W_k·x̃_i ≥ kink − ξ_ik at the faces k named by "at";
+"cap" is the cost C_i of ξ_i, and "pays" tells whether a sample's loss is the sum or the largest ("worst") of
+its losses at these faces. Features of the kind "lifted" are x̃ = (x, 1).
 """
 
 from collections.abc import Sequence
@@ -33,7 +37,7 @@ def state_faces(
 
 
 def family_of(name: str, side: int | str, loss: str, caps: Sequence[float | Fraction]) -> dict[str, Any]:
-    """Return a family of rows with the kink 0, as in the file."""
+    """Return a family of rows with the kink 0 and the sides `side`, "label" for y, as in the file."""
     return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps), "kink": 0}
 
 

@@ -218,7 +218,7 @@ class DualProblem(PolytopeProblem):
             ascent.reassign(assignment)
             if n_moved <= OPTIONS.loosen_min_moved * (self.y > 0).sum() or clock.is_over:
                 break
-        self._warm_assignment = assignment
+        self._warm_assignment = assignment  # :meth:`solve` continues from these multipliers
         return assignment
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
@@ -287,7 +287,7 @@ class DualProblem(PolytopeProblem):
             self._best = _Incumbent(ascent.W.copy(), other_terms, ascent.scores.copy())
             return float(ascent.primal.sum())
         best = self._best
-        values = ascent.values_at(best.other_terms, best.scores)
+        values = ascent.values_at(best.other_terms, best.scores)  # of the incumbent's faces, (K,)
         improved = ascent.primal < values
         best.W[improved], best.other_terms[improved] = ascent.W[improved], other_terms[improved]
         best.scores[:, improved] = ascent.scores[:, improved]

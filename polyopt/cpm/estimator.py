@@ -3,8 +3,9 @@
 ``fit`` chooses a solver (``_pick_solver``), calls :func:`polyopt.cpm.solve.solve_cpm`, and stores the faces
 (``_set_solution``). ``fit_from`` starts from an assignment of the samples outside to faces instead of random
 starts. ``partial_fit`` makes SGD steps on chunks of a stream. With ``inside_label="both"`` the machine has
-two fitted machines, its sides (:mod:`polyopt.cpm.two_sides`). Methods without a docstring are described in
-:class:`polyopt.estimators.faces.FaceClassifier`, its bases, and :mod:`polyopt.estimators.stream`.
+two fitted machines, its sides (:mod:`polyopt.cpm.two_sides`). Methods without a docstring are hooks of the
+base class :class:`polyopt.estimators.faces.FaceClassifier` or of :mod:`polyopt.estimators.stream`. Names with
+``asked`` (``_asked_penalty``) are the parameters at the last fit, which ``set_params`` does not change.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ _DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # number of 
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the choices "auto"; the number of entries is that of all programs, K n (m + 1)."""
+    """Parameters of the choices "auto"; the entries are those of the K programs' matrices, K n (m + 1)."""
 
     max_exact_entries: int = 30_000  # entries up to which solver="exact" is used: 2 to 3 s for all starts
     entries_per_program: int = 1_500  # fixed cost of a face's program, as a number of entries
-    max_restricted_entries: int = 100_000  # entries up to which "exact" is used for few features or integers
+    max_restricted_entries: int = 100_000  # the same with `max_features` or `integers`
     max_penalised_entries: int = 10_000_000  # entries up to which "dual" is used with a penalty or signs
     n_init_few_features: int = 10  # number of starts with max_features
     n_init_penalised: int = 5  # number of starts of "dual" with a penalty; each begins with a run without it
@@ -145,8 +146,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         Loss of a negative: "sum", the sum of its hinges over the faces (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the largest hinge (eq. (6) as printed; solvers "exact" and "global").
     penalty : FacePenalty, optional
-        ℓ1 and group penalty on the weights, sign constraints, few features, integer coefficients, and the
-        norm of the faces in the objective; by default ``FacePenalty()``, the sum of the squared norms.
+        ℓ1 and group penalty on the weights, sign constraints, few features (`max_features`), integer
+        coefficients (`integers`), and `margin`: the objective has the sum of the squared norms of the faces
+        for "total", the largest of them for "worst". By default ``FacePenalty()``: "total", nothing else.
     sgd : SGDSettings, optional
         Perplexity, averaging and scale of "sgd"; by default ``SGDSettings()``.
     inside_label : label, optional
@@ -244,7 +246,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     _perplexity: float | None = field(init=False, default=None)  # of the fit; None for two sides or a stream
     _incumbent: NDArray[np.float64] | None = field(init=False, default=None)  # faces given to begin_from
 
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_incumbent")
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_incumbent")  # read by a fit, so not reset by it
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]  # types of X that are not converted
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -299,11 +301,11 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def _asked_sgd(self) -> SGDSettings:
-        """The SGD settings of the last fit, or of the next one."""
+        """The SGD settings of the last fit; before the first one, those of the parameter `sgd`."""
         return getattr(self, "_asked", {}).get("sgd", self.sgd) or SGDSettings()
 
     @classmethod
-    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:  # translates parameters of `_moved`
         if values.pop("double_sided", False):
             values["inside_label"] = BOTH
         return super()._with_moved(values)
@@ -353,6 +355,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             del self._initial
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Fit one polytope or two; y is +1 for ``classes_[1]``, else -1; `rows`: rows of X in the data."""
         if not self._is_double_sided:
             self._fit_side(X, y, weights, rows, self._chosen_side())
             return
@@ -369,7 +372,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
         penalty, sgd = self._asked_penalty, self._asked_sgd
-        # Sparse features without entries are left out; their weights are 0.
+        # The program leaves out sparse features without entries; `used.solution` adds their weights, 0.
         used = UsedFeatures.all(X) if penalty.is_restricted else UsedFeatures.of(X)
         samples, initial = used.samples(X), self._initial
         self.solver_ = self._pick_solver(samples) if initial is None else "exact"
@@ -378,7 +381,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         settings = self._solver_settings()
         if settings.penalty is not None:
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
-        if settings.known is not None:
+        if settings.known is not None:  # the incumbent's faces, from begin_from
             settings = replace(settings, known=used.faces(settings.known))
         self.__dict__.pop("_incumbent", None)  # an incumbent is for one fit only
         program = (samples, self._y, self._costs, settings)
@@ -391,7 +394,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._set_solution(used.solution(solution))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
-        if "assignment" in self.solution_.primal:
+        if "assignment" in self.solution_.primal:  # not from "sgd"
             self._assignment = self.solution_["assignment"]
         else:
             self._assignment = natural_assignment(self._scaled(X), self._y, W)
@@ -411,7 +414,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     def begin_from(self, fitted: ConvexPolytopeMachine) -> Self:
         """Use the faces of another machine as an incumbent of the next fit by "global", with two classes.
 
-        The result is then at least as good.
+        The objective of the result is then at most that of these faces.
 
         Parameters
         ----------
@@ -423,7 +426,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return self
 
     def _solver_settings(self) -> SolverSettings:
-        """Return the arguments of the solver, before features without entries are left out."""
+        """Return the arguments of the solver; the penalty and the incumbent are for all features."""
         penalty, sgd = self._asked_penalty, self._asked_sgd
         return SolverSettings(
             n_faces=self.n_faces, solver=self.solver_, loss=self.loss, margin=penalty.margin,
@@ -442,7 +445,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return OPTIONS.n_init_penalised
         return _DEFAULT_N_INIT[self.solver_]
 
-    def _forget(self) -> None:
+    def _forget(self) -> None:  # of the previous fit
         super()._forget()
         self._perplexity, self._is_held, self._sides = None, False, None
 
@@ -507,8 +510,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         sample_weight : array_like, shape (n,), optional
             Weights of the samples, non-negative.
         n_total : int, optional
-            Number of samples of the whole data set, for which C is the cost: λ = 2/(n_total C). Read at the
-            first call; by default the size of the first chunk.
+            Number of samples of the whole data set, which with C gives Algorithm 1's λ = 2/(n_total C). Read
+            at the first call; by default the size of the first chunk.
 
         Returns
         -------
@@ -526,6 +529,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return learn_chunk(self, X, y, classes, sample_weight, n_total)
 
     def _begin(self, X: Any, n_total: int) -> PolytopeStream:
+        """Return a stream with an Algorithm 1 for each polytope: one, or two for ``inside_label="both"``."""
         sides = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()]
         sgd = self._asked_sgd
         learners = [
@@ -540,6 +544,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return PolytopeStream(learners, sides, n_total)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Learn a chunk, whose labels are indices in ``classes_``, and set the faces of each polytope."""
         self._check_sizes(X, weights, self.C)
         assert isinstance(self._stream, PolytopeStream)
         solutions = self._stream.partial_fit(X, codes, self.C * weights)
@@ -568,7 +573,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         first, second = (side._binary_scores(X) for side in self._sides)
         return np.asarray(first + second)
 
-    def _draw_scores(self, graph: Graph, x: str) -> str:
+    def _draw_scores(self, graph: Graph, x: str) -> str:  # adds the score f(x) to an ONNX graph
         if self._sides is None:
             return super()._draw_scores(graph, x)
         return graph.op("Sum", *(side._draw_scores(graph, x) for side in self._sides))
@@ -600,7 +605,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
-    def _drop_solution_arrays(self, original: Self) -> None:
+    def _drop_solution_arrays(self, original: Self) -> None:  # makes this a copy of `original` without data
         if original._sides is not None:
             set_sides(self, [side.without_data() for side in original._sides])
             return
@@ -625,6 +630,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)
             from polyopt.cpm.global_search.claim_tree import evidence_of
 
+            # The evidence: a tree whose bound an independent checker verifies, built when it is saved.
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if penalty.is_restricted:
             return certify_restricted(self, self._scaled(self._X), tol)
@@ -654,6 +660,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return frame
         import pandas as pd
 
+        # V (K, m+1) = Σ α y x̃; q: the multipliers of the group penalty, which V determines for "total".
         V, W = pull(X, alpha * self._y[:, None]), self.solution_["W"]
         q = choose_group_multipliers(penalty, V, W) if self._asked_penalty.margin == "worst" else None
         rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)

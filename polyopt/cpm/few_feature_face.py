@@ -14,12 +14,12 @@ is a lower bound on the cost of every face of the node (:meth:`SubsetFace.bound`
     s.t. Σ_j z_j ≤ s,   z_j = 1 if j is included,   z_j = 0 if j is excluded,
 
 by alternating minimisation. For fixed z this is a hinge program with the penalties d_j = 1/z_j, solved by
-Newton's method on a hinge that is smoothed over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its solution is
+Newton's method on a hinge that is smoothed over a width ε (:mod:`polyopt.cpm.smooth_hinge`); the solution is
 w_j = ½ z_j v_j. For fixed w the optimal z of the free features is min(1, |w_j|/τ), with τ such that their sum
-is s − |I|. A *stage* is one such pair of steps, with a smaller ε than the last. It multiplies z_j by |v_j|,
-but for τ. A power of |v_j| above 1 has the same fixed points, at which all |v_j| with 0 < z_j < 1 are equal,
-and needs fewer stages. If there are many features, only some have a column in the relaxation; a feature whose
-|v_j| is later among the largest is added (column generation).
+is s − |I|. A *stage* is one such pair of steps, with a smaller ε than the last. It replaces z_j by
+min(1, z_j|v_j|/(2τ)). A power of |v_j| above 1 has the same fixed points, at which all |v_j| with
+0 < z_j < 1 are equal, and needs fewer stages. If there are many features, only some have a column in the
+relaxation; a feature whose |v_j| is later among the largest is added (column generation).
 
 :meth:`SubsetFace.fit` solves the hinge program of given features alone, d = 1, in the same way.
 
@@ -108,12 +108,12 @@ class SubsetFace:
         self.m = X.shape[1]
         self.s = min(s, self.m)
         self.c = np.asarray(c, dtype=float)[self.rows]
-        lifted, signs = lift(X[self.rows]), np.asarray(y, dtype=float)[self.rows]
-        if is_sparse(lifted):
-            self._A = sp.csc_array(sp.diags_array(signs) @ lifted)
+        lifted, labels = lift(X[self.rows]), np.asarray(y, dtype=float)[self.rows]
+        if is_sparse(lifted):  # A has the rows y_i x̃_i
+            self._A = sp.csc_array(sp.diags_array(labels) @ lifted)
         else:
-            self._A = np.asfortranarray(lifted * signs[:, None])
-        # Bound (m+1,) on the rounding error of v for any α within the caps.
+            self._A = np.asfortranarray(lifted * labels[:, None])
+        # Bound (m+1,) on the rounding error of v for any 0 ≤ α ≤ c; gamma(k) is that of k operations.
         self._v_error = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
 
     # -- choices -------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class SubsetFace:
         w (m+1,): a warm start.
         """
         features = np.unique(np.asarray(features, dtype=np.int64))
-        columns = np.append(features, self.m)
+        columns = np.append(features, self.m)  # with the bias
         A, d, max_cost = self._columns(columns), np.ones(len(columns)), float(self.c.max(initial=0.0))
         point = begin(len(self.c), len(columns))
         if w is not None:
@@ -169,10 +169,10 @@ class SubsetFace:
         alpha, best_bound = np.zeros(len(self.c)), -np.inf
         bound_point = BoundPoint(self._embed(w, columns), point.eps, -np.inf)
         signs_hold = False  # True if the w of the last stage satisfies the signs; ε falls only then
-        A_free = A  # A with zero columns for the features whose sign constraint is active
+        A_free = A  # A with zero columns for the features whose sign constraint is active, w_j = 0
         max_stages = SMOOTHING.max_stages if self._signs is None else 4 * SMOOTHING.max_stages
         for stage in range(max_stages):
-            if self._signs is not None:
+            if self._signs is not None:  # free: w_j ≠ 0 has the right sign, or v_j would give it that
                 is_free = (self._without_wrong_signs(point.w, columns) == point.w) & (point.w != 0.0)
                 is_free |= self._without_wrong_signs(multipliers_of(point, self.c) @ A, columns) != 0.0
                 is_free[-1] = True
@@ -186,7 +186,7 @@ class SubsetFace:
             candidates = [smooth]
             if stage > 1:  # useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε
                 candidates.append(fit_margin_multipliers(A_free, self.c, d, point))
-            for multipliers in candidates:
+            for multipliers in candidates:  # update the best bound and the best face
                 v = self._without_wrong_signs(multipliers @ A, columns)
                 bound = _rounded_bound(multipliers, np.abs(v) + self._v_error[columns])
                 if multipliers is smooth and bound > bound_point.bound:  # recomputable from (w, ε)
@@ -227,18 +227,19 @@ class SubsetFace:
             previous_bound = bound_point.bound
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
             newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
+            # The step of w, and the bound of the multipliers at w.
             point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep_zone=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._embed(point.w, columns)
             v = self.signed_sum(alpha)
             bound, value = self.bound(alpha, v, included, excluded), self._cost(A, 1.0 / z, point.w)
             if bound > bound_point.bound:
                 bound_point = BoundPoint(w, point.eps, bound)
-            new_columns = self._new_columns(v, columns, included, excluded)
+            new_columns = self._new_columns(v, columns, included, excluded)  # column generation
             if len(new_columns):
                 all_z = self._embed(z, columns)
                 columns = np.union1d(columns, new_columns)
                 A, z = self._columns(columns), np.maximum(all_z[columns], OPTIONS.min_z)
-                point = Smooth(w[columns], point.u, point.eps)
+                point = Smooth(w[columns], point.u, point.eps)  # the same u: the new weights are 0
             gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
             gap_is_closed = value <= cutoff and value - bound_point.bound <= rel_gap * gap_scale
             if bound_point.bound >= cutoff or (gap_is_closed and not len(new_columns)):
@@ -246,6 +247,7 @@ class SubsetFace:
             is_slow = bound_point.bound - previous_bound < OPTIONS.min_gain * (cutoff - previous_bound)
             if stage >= OPTIONS.min_stages and cutoff < np.inf and is_slow:
                 break
+            # The step of z, by a power of |v|.
             z = self._z_of_columns(z * np.abs(v[columns]) ** OPTIONS.z_power, columns, included)
             if self._signs is not None:
                 z = np.where((v[columns] == 0.0) & (self._signs[columns] != 0), OPTIONS.min_z, z)
@@ -259,7 +261,7 @@ class SubsetFace:
             return float((d * w) @ w + self.c @ np.maximum(1.0 - A @ w, 0.0))
 
     def _embed(self, w: Vector, columns: Integers) -> Vector:
-        """Return w of some columns as a vector (m+1,), with 0 for the others."""
+        """Return w, or z, of some columns as a vector (m+1,), with 0 for the others."""
         embedded = np.zeros(self.m + 1)
         embedded[columns] = w
         return embedded
@@ -275,7 +277,7 @@ class SubsetFace:
         if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
             if not size.any():
-                size = np.abs(self.signed_sum(self.c)[:-1])
+                size = np.abs(self.signed_sum(self.c)[:-1])  # |v| at w = 0, where α = c
             order = free[np.argsort(-np.where(included, np.inf, size)[free], kind="stable")]
             free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
@@ -285,7 +287,7 @@ class SubsetFace:
         if len(columns) == self.m + 1 - int(excluded.sum()):
             return columns[:0]
         size = np.where(included | excluded, -1.0, np.abs(v[:-1]))
-        n_free = self.s - int(included.sum())
+        n_free = self.s - int(included.sum())  # number of free features that a face may have
         largest = np.argsort(-size, kind="stable")[: max(n_free, 0)]
         return np.setdiff1d(largest[size[largest] > 0.0], columns)
 
@@ -303,7 +305,7 @@ def optimal_z(sizes: Vector, total: int) -> Vector:
     """Return the z in [0, 1]^k with the sum `total` < k that minimise Σ sizes²/z: min(1, sizes/τ)."""
     order = np.sort(sizes)[::-1]
     tail_sums = np.cumsum(order[::-1])[::-1]
-    for n_ones in range(total):
+    for n_ones in range(total):  # the largest sizes have z = 1, and the others sizes/τ
         tau = tail_sums[n_ones] / (total - n_ones)
         if order[n_ones] <= tau:
             return np.asarray(np.minimum(1.0, sizes / tau)) if tau > 0 else np.zeros_like(sizes)

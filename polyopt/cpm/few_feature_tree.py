@@ -2,9 +2,10 @@
 
 A node includes some features, excludes others, and leaves the rest free; its bound is that of a relaxation
 (:class:`polyopt.cpm.few_feature_face.SubsetFace`). The search (:class:`SubsetSearch`) expands the node of the
-least bound, and branches on its free feature with the largest weight. At every node a candidate is fitted: a
-face of the included features and of the free ones with the largest weights. A node with s features included,
-or with at most s not excluded, has only one choice of features, and is solved by its fit.
+least bound, and branches on its free feature with the largest weight. A child is closed if its bound is at
+least the *cutoff*, the incumbent's cost less the tolerance; otherwise it is open. At every node a candidate
+is fitted: a face of the included features and of the free ones with the largest weights. A node with s
+features included, or with at most s not excluded, has only one choice of features, and is solved by its fit.
 
 The proof is stored as a tree, with the point whose multipliers bound each node: it can be checked from the
 data without the search (:mod:`polyopt.cpm.certificate_restricted`).
@@ -64,10 +65,10 @@ class SubsetSearch(BestFirst[Choice]):
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
         node_bytes = 2 * face.m + 8 * (face.m + 1) + 200  # two masks, w, and objects
-        super().__init__(0.5 * tol, node_bytes, options)
+        super().__init__(0.5 * tol, node_bytes, options)  # half of tol for the cutoff
         self.face, self.clock, self.search_options = face, clock, options
         self.best: FaceFit | None = None
-        self._exploring = 0.0  # bound of the root until its relaxation is solved
+        self._exploring = 0.0  # bound of the nodes in work: at first the root, whose cost is at least 0
         self.root_sizes = np.full(face.m, face.s / face.m)  # |w_j| of the root relaxation over the largest
         self._costs: dict[bytes, float] = {}  # costs of the faces fitted so far, by their features
         self._tree: list[list[int]] = []  # per node: feature, child that excludes it, child that includes it
@@ -79,7 +80,7 @@ class SubsetSearch(BestFirst[Choice]):
         return np.inf if self.best is None else self.best.objective
 
     def offer(self, features: ArrayLike) -> float:
-        """Fit a face of at most s features; return its cost, which is rough if the incumbent's is lower."""
+        """Fit a face of at most s features; return its cost, rough if its bound exceeds the cutoff."""
         features = np.unique(np.asarray(features, dtype=np.int64))
         key = features.tobytes()
         if key not in self._costs:
@@ -102,7 +103,7 @@ class SubsetSearch(BestFirst[Choice]):
         if face.s >= face.m:  # all features are allowed
             fit = self._fit(np.arange(face.m))
             self._store(fit.bound_point)
-            self.close(fit.bound)
+            self.close(fit.bound)  # the root is the only node
             self._exploring = np.inf
             return
         w, bound_point = face.relax(
@@ -112,7 +113,7 @@ class SubsetSearch(BestFirst[Choice]):
         size = np.abs(w[: face.m])
         self.root_sizes = size / max(float(size.max(initial=0.0)), 1e-300)
         self.push([(max(0.0, bound_point.bound), root)])
-        self._exploring = np.inf
+        self._exploring = np.inf  # no node is in work
         self.offer(self._largest(w, no_features, no_features))
 
     def expand(self, node: OpenNode[Choice]) -> list[tuple[float, Choice]]:
@@ -156,12 +157,12 @@ class SubsetSearch(BestFirst[Choice]):
 
     def _store(self, point: BoundPoint) -> int:
         """Add a node to the stored tree; return its number, or -1 if the tree is too large."""
-        if self._points and not self._tree:
+        if self._points and not self._tree:  # the tree was too large before
             return -1
         if len(self._tree) * len(point.w) > self.search_options.max_tree_entries:
             self._tree, self._points = [], self._points[:1]
             return -1
-        self._tree.append([-1, -1, -1])
+        self._tree.append([-1, -1, -1])  # a leaf, until it is expanded
         self._points.append((point.w, point.eps))
         return len(self._tree) - 1
 
@@ -232,7 +233,7 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
         pruned[pattern.tobytes()] = np.isin(candidates, features)
         return search.offer(features)
 
-    def improve(pattern: Bits, value: float) -> tuple[Bits, float]:
+    def improve(pattern: Bits, value: float) -> tuple[Bits, float]:  # the pattern to which `value` belongs
         return pruned[pattern.tobytes()], value
 
     cross_entropy_minimize(

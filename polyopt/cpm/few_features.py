@@ -1,10 +1,17 @@
 """The Convex Polytope Machine with at most s features per face: alternating minimisation and its bound.
 
-For a fixed assignment of the positives to faces, the best features of each face are searched independently
-(:func:`search_subset`). The rounds from many starts use short searches without branching: each swaps single
-features, starting from the face's previous features or from those with the largest weights in the relaxation.
-So no round raises the objective. The best run then continues with branch and bound over the features of every
-face, until the assignment no longer changes; the gap is the objective less the sum of the faces' bounds.
+The program is, with x̃ = (x, 1) and faces W (K, m+1), the bias last,
+
+    min  Σ_k ‖W_k‖² + Σ_i C_i loss_i    subject to    at most s nonzero weights in each W_k besides the bias.
+
+A positive has the loss [1 − W_k·x̃]_+ of its assigned face k, a negative Σ_k [1 + W_k·x̃]_+. For a fixed
+assignment each face is a program of its own, a search over subsets of features (:func:`search_subset`).
+
+The rounds from many starts use short searches without branching. Such a search starts from the face's
+features of the previous round, so no round raises the objective; in the first round, from those with the
+largest weights in the relaxation. It then swaps single features. The best run continues with branch and bound
+over the features of every face, until the assignment no longer changes; the gap is the objective less the sum
+of the faces' bounds.
 """
 
 from dataclasses import replace
@@ -34,6 +41,10 @@ def search_subset(
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
     """Search for the best features of a face; the status is SOLVED at the relative gap `tol`.
 
+    First `features` and the relaxation of the tree's root give candidates, which swaps improve. Then branch
+    and bound runs for `nodes_before_patterns` nodes. If these do not suffice, subsets of features drawn by
+    the cross-entropy method improve the incumbent, and branch and bound goes on to `max_nodes`.
+
     max_nodes: largest number of the tree's nodes; 0 means swaps only, from `features` or else from those that
         the root relaxation suggests.
     features: features of the first candidate.
@@ -44,7 +55,7 @@ def search_subset(
     try:
         search.offer(np.empty(0, dtype=np.int64) if features is None else features)
         if max_nodes or features is None:
-            search.begin()
+            search.begin()  # the root relaxation, and the fit to its s largest weights
         swap_features(search)
         n_first = search.search_options.nodes_before_patterns
         status = search.run(search.clock, min(n_first, max_nodes))
@@ -68,9 +79,9 @@ class SubsetProblem(PolytopeProblem):
     signs (m,): sign constraints, as in :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_features", "_searches", "_lifted")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_features", "_searches", "_lifted")  # the last is inherited
     _features: list[Features] | None = None  # features of each face in the previous round of the run
-    _searches: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # made before, by the face's samples
+    _searches: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # by the mask of the face's samples
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
@@ -82,7 +93,7 @@ class SubsetProblem(PolytopeProblem):
         self._starts = DualProblem(X, y, C, n_faces) if large else None
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        """Return a start as without a limit of features."""
+        """Return an initial assignment, as without a limit on features; forget the previous features."""
         self._features = None
         return super().start(rng) if self._starts is None else self._starts.start(rng, time_limit)
 
@@ -93,8 +104,8 @@ class SubsetProblem(PolytopeProblem):
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
         """Return faces ``W`` (K, m+1) for an assignment, with multipliers ``margin`` (n, K) and a bound.
 
-        With max_nodes > 0, the duals include the search tree of face k as ``tree_k``, a table of
-        :class:`polyopt.cpm.certificate_restricted.SubsetTree`.
+        With max_nodes > 0, the duals include the search tree of face k as ``tree_k``, an array with a row for
+        each node; :class:`polyopt.cpm.certificate_restricted.SubsetTree` describes the columns.
         """
         clock = Clock(time_limit)
         Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
@@ -113,7 +124,7 @@ class SubsetProblem(PolytopeProblem):
         """Search the features of the face with these samples, or return the search made before."""
         key = np.packbits(mask > 0).tobytes()
         if self._searches is None or not self.max_nodes:
-            self._searches = {}  # the result of a search without nodes depends on its first features
+            self._searches = {}  # not stored: with swaps only, the result depends on the first features
         if key not in self._searches:
             face = SubsetFace(self.X, self.y, self.C * mask, self.max_features, self.signs)
             self._searches[key] = search_subset(
@@ -130,16 +141,14 @@ class SubsetProblem(PolytopeProblem):
             W[k], alpha[search.face.rows, k] = search.best.w, search.best.alpha
             if self.max_nodes:
                 trees[f"tree_{k}"] = search.tree.table()
+        # A node limit only widens the bound; `solve_cpm_subset` tests the gap.
         stopped = [status for _, status in searches if status in (Status.TIME_LIMIT, Status.INTERRUPTED)]
         return Solution(
-            status=stopped[0] if stopped else Status.SOLVED,
-            primal={"W": W},
-            duals={"margin": alpha, **trees},
-            objective=self.value(W, Z),
-            bound=float(sum(search.bound for search, _ in searches)),
+            stopped[0] if stopped else Status.SOLVED, {"W": W}, {"margin": alpha, **trees},
+            objective=self.value(W, Z), bound=float(sum(search.bound for search, _ in searches)),
             solver="alternating, branch and bound over features" if self.max_nodes else "alternating, swaps",
             iterations=sum(search.nodes for search, _ in searches),
-        )
+        )  # fmt: skip
 
 
 def solve_cpm_subset(
@@ -171,7 +180,7 @@ def solve_cpm_subset(
         proven = continue_best(best, proving, max_iter, clock.left)
     except KeyboardInterrupt:  # in the first round
         return replace(best, status=interrupted())
-    if proven.status is Status.CONVERGED:
+    if proven.status is Status.CONVERGED:  # the assignment is unchanged; is the gap closed, too?
         is_closed = proven.bound is None or proven.objective - proven.bound <= tol * proven.objective
         proven = replace(proven, status=Status.CONVERGED if is_closed else Status.ITERATION_LIMIT)
     return replace(proven, solve_time=clock.seconds)

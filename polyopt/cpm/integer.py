@@ -5,8 +5,11 @@ one, the positives are assigned anew, and the faces that are still real are refi
 the rounding. Then assignments and searches for better integers alternate, and never raise the objective.
 
 :class:`IntegerFace` rounds one face. A rounded face is w = δ (p, −θ) with integers p, a scale δ and a
-threshold θ. For given p its scores are δ p·x + b, so only δ and b = −δθ are left to optimise: the program of
-a face with the single feature p·x, in which δ² has the penalty ‖p‖². The search for p
+threshold θ. For given p only δ and b = −δθ are left to optimise, the face of a single feature p·x:
+
+    min  ‖p‖² δ² + b² + Σ_i c_i [1 − y_i (δ p·x_i + b)]_+.
+
+The search for p
 
 1. rounds the real face at several scales, and takes the best p;
 2. changes a single integer, in the order of the derivative 2δ²p_j − δ v_j of the objective by p_j, where
@@ -96,26 +99,20 @@ def round_faces(
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
+    primal = {
+        "W": W, "assignment": z, "integers": np.array([face.integers for face in faces]),
+        "scales": np.array([face.scale for face in faces]),
+        "thresholds": np.array([face.threshold for face in faces]),
+    }  # fmt: skip
     return replace(
-        real,
-        status=status,
-        primal={
-            "W": W,
-            "assignment": z,
-            "integers": np.array([face.integers for face in faces]),
-            "scales": np.array([face.scale for face in faces]),
-            "thresholds": np.array([face.threshold for face in faces]),
-        },
-        duals={"margin": alpha, **trees},
-        objective=float((W**2).sum() + rounding.C @ losses),
-        bound=bound,
-        solver=f"{real.solver}; rounded to whole numbers",
-        solve_time=real.solve_time + clock.seconds,
-    )
+        real, status=status, primal=primal, duals={"margin": alpha, **trees},
+        objective=float((W**2).sum() + rounding.C @ losses), bound=bound,
+        solver=f"{real.solver}; rounded to whole numbers", solve_time=real.solve_time + clock.seconds,
+    )  # fmt: skip
 
 
 class _Rounding:
-    """The state of the rounding: the faces W, their rounded forms, and the assignment z (n,)."""
+    """The state of :func:`round_faces`: faces W, their rounded forms, and assignment z; s is max_features."""
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, signs: Integers | None,
@@ -129,10 +126,11 @@ class _Rounding:
 
     def round_all(self) -> None:
         """Round one face after the other; after each, assign anew and refit the real faces."""
+        # The increase of each face's cost by rounding it alone.
         losses = [self._round(k, self.W[k]).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
         for k in np.argsort(losses, kind="stable").tolist():
             self._set_face(k, self._round(k, self.W[k]))
-            for _ in range(OPTIONS.max_refits):
+            for _ in range(OPTIONS.max_refits):  # until the assignment is unchanged
                 if self.clock.is_over or not self._assign():
                     break
                 for j, face in enumerate(self.rounded):
@@ -159,17 +157,17 @@ class _Rounding:
                 self._set_face(k, self._round(k, self.W[k]))
 
     def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
-        """Return multipliers (n, K) of the real program, its bound, and the search trees."""
+        """Return multipliers (n, K) of the real program, its bound, and, with max_features, search trees."""
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
         trees: dict[str, Vector] = {}
-        if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:
+        if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:  # all faces by one ascent
             gap, seconds = OPTIONS.refit_rel_gap, self.clock.left
             real = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=seconds)
             return real.duals["margin"], float(real.bound or 0.0), trees
         for k in range(K):
             face = self._real_face(k)
-            if self.s is None:
+            if self.s is None:  # a fit to all features, to a small gap
                 fitted = face.fit(np.arange(face.m))
                 alpha[face.rows, k], total = fitted.alpha, total + max(fitted.bound, 0.0)
                 continue
@@ -266,7 +264,7 @@ class IntegerFace:
         self.X, self.y, self.c = X[rows], np.asarray(y, dtype=float)[rows], np.asarray(c, dtype=float)[rows]
         self.M, self.m = M, X.shape[1]
         self.s = self.m if s is None else min(s, self.m)
-        self._fits: dict[bytes, _Candidate] = {}
+        self._fits: dict[bytes, _Candidate] = {}  # by the bytes of the integers
 
     def round(self, w: Vector, *starts: Integers) -> RoundedFace:
         """Return a local optimum of the integers, from the best of `starts` and of a rounded real face w."""
@@ -286,7 +284,8 @@ class IntegerFace:
         order = np.argsort(-size, kind="stable")[: self.s]
         largest[order] = w[order]
         max_entries = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
-        for max_entry in np.concatenate([max_entries, max_entries[:-1] + 0.4]):  # 0.4: other roundings
+        # A scale maps the largest weight to an integer, or to one plus 0.4, which rounds the others anew.
+        for max_entry in np.concatenate([max_entries, max_entries[:-1] + 0.4]):
             yield np.clip(np.round(largest * max_entry / size.max()), -self.M, self.M).astype(np.int64)
 
     def _improve(self, current: _Candidate) -> _Candidate | None:
@@ -333,7 +332,7 @@ class IntegerFace:
             outputs = np.asarray(self.X @ integers.astype(float)).ravel()
             A = np.asfortranarray(np.column_stack([self.y * outputs, self.y]))
             v, alpha, cost = self._solve(A, np.array([max(float(integers @ integers), 1e-300), 1.0]))
-            scale, bias = float(v[0]), float(v[1])
+            scale, bias = float(v[0]), float(v[1])  # δ and b
             sign = -1 if scale < 0.0 else 1
             if (self._signs * sign * integers < 0).any():
                 cost = np.inf
@@ -352,7 +351,7 @@ class IntegerFace:
         best = RoundedFace(p, scale, threshold, np.inf)
         for n_digits in range(1, 13):
             rounded = float(f"{threshold:.{n_digits}g}")
-            norm_sq, scores = float(p @ p) + rounded**2, outputs - rounded
+            norm_sq, scores = float(p @ p) + rounded**2, outputs - rounded  # only δ is left to optimise
             v, _, _ = self._solve(np.asfortranarray((self.y * scores)[:, None]), np.array([norm_sq]))
             mantissa, exponent = np.frexp(float(v[0]))
             n_bits = OPTIONS.scale_bits
@@ -369,7 +368,7 @@ class IntegerFace:
         point, best_v, best_cost = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
         best_bound, best_alpha = 0.0, np.zeros(len(self.c))
         max_cost = float(self.c.max(initial=0.0))
-        for stage in range(SMOOTHING.max_stages):
+        for stage in range(SMOOTHING.max_stages):  # hinges smoothed over a width ε, which falls
             eps = point.eps * (SMOOTHING.eps_ratio if stage else 1.0)
             tol = SMOOTHING.min_rel_decrease * eps * max_cost
             point = newton(A, self.c, d, point, eps, tol=tol, keep_zone=stage > 0)

@@ -85,7 +85,7 @@ class PenalisedDualProblem(PolytopeProblem):
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, first_step = self._ascent, self._ascent.steps
         tol = max(self._tol, self._first_tol)
-        while True:
+        while True:  # solve to smaller and smaller gaps, unless another assignment is better already
             is_solved = ascent.solve(tol, lambda: clock.is_over)
             value = ascent.primal
             if not is_solved or tol <= self._tol:

@@ -22,7 +22,7 @@ derivatives almost everywhere. A step
 **Interior point** (:class:`CentralPath`), for cold starts and warm starts from faces. The ℓ1 term has
 multipliers r with |r| ≤ λ; a sign constraint removes one of the two limits. The group term has multipliers q,
 of norm at most τ in each group. s and t are the multipliers of α ≥ 0 and α ≤ c, p⁺ and p⁻ the positive and
-negative parts of W, and z is a number for each group. The optimum satisfies, for each face,
+negative parts of W, and each group has a number z ≥ 0 for ‖q‖² ≤ τ². The optimum satisfies, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 
@@ -154,7 +154,7 @@ class PenalisedAscent:
         self, gradient: Vector, free: NDArray[np.bool_], to_bound: Vector, near_bound: NDArray[np.bool_]
     ) -> bool:
         """Make a step of the free pairs, those of `near_bound` by `to_bound`; return as :meth:`step`."""
-        rows = np.flatnonzero(free.any(axis=1))
+        rows = np.flatnonzero(free.any(axis=1))  # samples with a free pair
         if not len(rows):
             return False
         samples, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
@@ -169,7 +169,7 @@ class PenalisedAscent:
             for length in 0.25 ** np.arange(options.n_lengths):
                 new = np.clip(old + length * direction, 0.0, caps)
                 change = new - old
-                if not change.any():
+                if not change.any():  # nor with a shorter step: the next ridge
                     break
                 V = self.V + _adjoint(samples, y[:, None] * change)
                 W = 0.5 * self._penalty.shrunk(V)
@@ -202,7 +202,7 @@ class PenalisedAscent:
         ):
             if not is_over():
                 self._run_interior_point(gap_tol, is_over)
-            if self._run_newton(tol, max_steps, is_over):
+            if self._run_newton(tol, max_steps, is_over):  # Newton steps from its best multipliers
                 return True
         return False
 
@@ -265,10 +265,12 @@ class PenalisedAscent:
 
 
 class _System:
-    """The Newton system A J A' + D of the free pairs, solved in the nonzero weights.
+    """The Newton system A J A' + R of the free pairs, solved in the nonzero weights of W.
 
-    A has a row y_i x̃_i in the block of face k for each free pair (i, k), D is the diagonal ridge, and J the
+    A has a row y_i x̃_i in the block of face k for each free pair (i, k), R is the diagonal ridge, J the
     derivative of shrunk V: on a group with the shrinking factor s and the direction û, s I + (1 − s) û û'.
+    Vectors are of two kinds: `pairs` (n, K), 0 for pairs that are not free, and `weights` (size,), the
+    nonzero weights and the bias of face 0, then of face 1, and so on.
     """
 
     def __init__(
@@ -277,7 +279,7 @@ class _System:
     ):  # fmt: skip
         self._max_factored = max_factored
         cut = penalty.soft_thresholded(V)
-        factors = penalty.group_factors(cut)
+        factors = penalty.group_factors(cut)  # s of each feature's group
         self._used = [np.flatnonzero((row[:-1] != 0) & (factors > 0)) for row in cut]
         self._cut, self._factors, self._penalty = cut, factors, penalty
         self._A = [_signed_rows(samples, y, free[:, k], used) for k, used in enumerate(self._used)]
@@ -287,12 +289,12 @@ class _System:
         self._slices = [slice(*pair) for pair in pairwise(starts.tolist())]  # nonzero weights of each face
 
     def solve(self, rhs: Vector, ridge: Vector) -> Vector:
-        """Return (A J A' + D)⁻¹ b = D⁻¹ (b − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ b), with b = `rhs`, D = `ridge`."""
+        """Return (A J A' + R)⁻¹ b = R⁻¹ (b − A (J⁻¹ + A'R⁻¹A)⁻¹ A'R⁻¹ b), with b = `rhs`, R = `ridge`."""
         if self.size > self._max_factored:
             return self._solve_by_cg(rhs, ridge)
         scaled = np.where(self._free, rhs / ridge, 0.0)
-        if self._penalty.group == 0.0:
-            direction = np.zeros_like(rhs)
+        if self._penalty.group == 0.0:  # J = I, so each face has its own system
+            direction = np.zeros_like(rhs)  # the term subtracted from R⁻¹ b
             for k, A in enumerate(self._A):
                 rows = self._free[:, k]
                 weights = ridge[rows, k]
@@ -311,7 +313,7 @@ class _System:
         scaled = residual / ridge
         direction, norm_sq = scaled.copy(), float((residual * scaled).sum())
         initial_norm_sq = norm_sq
-        for _ in range(60):
+        for _ in range(60):  # the matrix is applied factor by factor: A (J (A' direction)) + R direction
             ridge_term = np.where(self._free, ridge * direction, 0.0)
             product = self._apply(self._jacobian(self._adjoint(direction))) + ridge_term
             length = norm_sq / float((direction * product).sum())
@@ -374,7 +376,10 @@ def _signed_rows(samples: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDAr
 
 
 class CentralPath:
-    """The interior-point method, with the variables of the module docstring; p⁺, p⁻ are `p_up`, `p_down`.
+    """The interior-point method, with the variables of the module docstring.
+
+    Each variable is the attribute of its name; p⁺, p⁻ are `p_up`, `p_down`. These and r, with the limits
+    −down ≤ r ≤ up, are arrays (K, p) with a column for each of the p features with an ℓ1 term or a sign.
 
     start (K, m+1): faces of a warm start; by default each multiplier begins in the middle of its interval.
     best (n, K), bound: feasible multipliers with the best bound so far, and this bound.
@@ -392,7 +397,7 @@ class CentralPath:
         self.s, self.t = np.ones(caps.shape), np.ones(caps.shape)
         up, down = penalty.thresholds
         self.bounded = (up > 0.0) | (down > 0.0)  # features with an ℓ1 term or a sign; r is 0 for the others
-        self.up, self.down = up[self.bounded], down[self.bounded]  # −down ≤ r ≤ up: λ, or inf by a sign
+        self.up, self.down = up[self.bounded], down[self.bounded]  # each is λ, or inf by a sign
         # r begins at 0 if both limits are λ, and at a distance of 1 from a finite limit if the other is inf.
         middle = np.where(np.isinf(self.down), self.up - 1.0, 0.0)
         middle = np.where(np.isinf(self.up), 1.0 - self.down, middle)
@@ -401,8 +406,9 @@ class CentralPath:
         self.p_up[:, np.isinf(self.up)] = self.p_down[:, np.isinf(self.down)] = 0.0
         self.grouped = penalty.group > 0.0
         if self.grouped:
-            self.group_of_entry = np.tile(penalty.groups, K)
+            self.group_of_entry = np.tile(penalty.groups, K)  # of each weight, in the order of faces
             self.same_group = self.group_of_entry[:, None] == self.group_of_entry
+            # Indices of the weights without biases in W.ravel().
             self.weight_indices = np.concatenate([k * (m + 1) + np.arange(m) for k in range(K)])
         self.q, self.z = np.zeros((K, m)), np.full(penalty.n_groups, 1.0)
         self.best, self.bound, self.value = self.alpha.copy(), -np.inf, np.inf
@@ -436,11 +442,12 @@ class CentralPath:
         mu = self._objective(W, gradient) / self.n_products
         if not 0.0 < mu < np.inf:
             return
-        alpha = _root(gradient, self.caps, mu)
+        alpha = _root(gradient, self.caps, mu)  # gradient + s − t = 0 with s = μ/α, t = μ/(c − α)
         self.alpha = np.where(self.has_cap, alpha, 0.0)
         self.s, self.t = mu / alpha, mu / (self.caps - alpha)
         weights, two_sided = W[:, :-1][:, self.bounded], np.isfinite(self.up) & np.isfinite(self.down)
         width = np.where(two_sided, self.up + self.down, 1.0)
+        # W = p⁺ − p⁻ with p⁺ = μ/(up − r), p⁻ = μ/(down + r), or only one of the two parts.
         p = 0.5 * (abs(weights) + np.sqrt(weights**2 + 4.0 * mu))  # for a signed weight: |W| made positive
         slack = np.where(two_sided, _root(weights, width, mu), mu / p)  # r + down, or up − r if down is inf
         self.r = np.where(np.isinf(self.down), self.up - slack, slack - self.down)
@@ -449,7 +456,7 @@ class CentralPath:
         if self.grouped:
             tau, norms = self.penalty.group, self.penalty.group_norms(W[:, :-1])
             self.z = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * norms**2)) / (2.0 * tau**2)
-            self.q = W[:, :-1] / self.z[self.penalty.groups]
+            self.q = W[:, :-1] / self.z[self.penalty.groups]  # with this q, z (τ² − ‖q‖²) = μ
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -469,7 +476,7 @@ class CentralPath:
         return float((W**2).sum() + self.penalty.value(W) + losses)
 
     def _products(self) -> float:
-        """Return the sum of the complementarity products."""
+        """Return the sum of the complementarity products, which is `n_products` times μ on the path."""
         caps = (self.s * self.alpha + self.t * (self.caps - self.alpha))[self.has_cap].sum()
         l1 = _times(self.p_up, self.up - self.r).sum() + _times(self.p_down, self.down + self.r).sum()
         groups = float((self.z * self._cone_slack()).sum()) if self.grouped else 0.0
@@ -499,7 +506,11 @@ class CentralPath:
         return length > 1e-6
 
     def _factor(self) -> list[Vector]:
-        """Return the Cholesky factors of the system in W: one per face, or one in all with groups."""
+        """Return the Cholesky factors of the system in W: one per face, or one in all with groups.
+
+        Its matrix is 2 I + Σ_i x̃_i x̃_i'/curvature_i, plus 1/l1_diagonal on the diagonal for features with r,
+        plus M⁻¹ for the groups; curvature and l1_diagonal are the derivatives of t − s by α, of p⁺ − p⁻ by r.
+        """
         K = len(self.q)
         self.curvature = self.s / np.where(self.has_cap, self.alpha, 1.0) + self.t / (self.caps - self.alpha)
         weights = np.where(self.has_cap, 1.0 / self.curvature, 0.0)
@@ -516,7 +527,7 @@ class CentralPath:
             return [sl.cholesky(block, lower=True) for block in blocks]
         system, slack, q = sl.block_diag(*blocks), self._cone_slack(), self.q.ravel()
         # W = z q with z = μ/(τ² − ‖q‖²) has the derivative M; M⁻¹ = (1/z) (I − 2 q q' / (τ² + ‖q‖²)).
-        rank_one = (2.0 / (self.z * (2.0 * self.penalty.group**2 - slack)))[self.group_of_entry]
+        rank_one = (2.0 / (self.z * (2.0 * self.penalty.group**2 - slack)))[self.group_of_entry]  # of q q'
         inverse = -np.outer(rank_one * q, q) * self.same_group
         inverse[np.diag_indices_from(inverse)] += 1.0 / self.z[self.group_of_entry]
         system[np.ix_(self.weight_indices, self.weight_indices)] += inverse
@@ -525,36 +536,46 @@ class CentralPath:
     def _direction(
         self, factors: list[Vector], mu: float, correction: dict[str, Vector]
     ) -> dict[str, Vector]:
-        """Return the Newton direction of each variable, for products equal to μ plus `correction`."""
+        """Return the Newton direction of each variable, for products equal to μ plus `correction`.
+
+        The linearised equations give the changes of the other variables from the change ΔW:
+
+            Δα = (rhs − y ΔW·x̃) / curvature,    Δr = (ΔW + split_rhs) / l1_diagonal,
+            Δq = M⁻¹ (ΔW + group_rhs).
+
+        Then 2 (W + ΔW) + r + Δr + q + Δq = V(α + Δα) is a system in ΔW; its right-hand side is face_rhs.
+        """
         alpha = np.where(self.has_cap, self.alpha, 1.0)
+        # The products that s, t, p⁺ and p⁻ shall have after the step.
         s, t, p_up, p_down = (mu + correction.get(name, 0.0) for name in ("s", "t", "p_up", "p_down"))
         rhs = np.where(self.has_cap, self.gradient + s / alpha - t / (self.caps - self.alpha), 0.0)
         pair_terms = self.y * np.where(self.has_cap, rhs / self.curvature, 0.0)
         face_rhs = _adjoint(self.X, pair_terms) + self.V - 2.0 * self.W
         split_rhs = self.W[:, :-1][:, self.bounded] - _divided(p_up, self.p_up, self.up - self.r)
         split_rhs = split_rhs + _divided(p_down, self.p_down, self.down + self.r)
-        weight_rhs = face_rhs[:, :-1]  # a view, without the biases
+        weight_rhs = face_rhs[:, :-1]  # a view without the biases: its changes are changes of face_rhs
         weight_rhs[:, self.bounded] -= self.r + split_rhs / self.l1_diagonal
         if self.grouped:
             group_rhs = self.W[:, :-1] - self.q * (mu / self._cone_slack())[self.penalty.groups]
             weight_rhs -= self.q + self._apply_group_inverse(group_rhs)
-        W = self._solve(factors, face_rhs)
-        scores = self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        step_W = self._solve(factors, face_rhs)
+        scores = self.y * (np.asarray(self.X @ step_W[:, :-1].T) + step_W[:, -1])  # y ΔW·x̃
         step_alpha = np.where(self.has_cap, (rhs - scores) / self.curvature, 0.0)
-        step_r = (W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
+        step_r = (step_W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
+        # A product v·slack = target has the change Δv = (target − v Δslack)/slack − v.
         cap_slack, above, below = self.caps - self.alpha, self.up - self.r, self.down + self.r
         p_down = _divided(p_down, self.p_down, below) - self.p_down - _times(self.p_down, step_r / below)
         direction = {
-            "W": W, "alpha": step_alpha, "r": step_r, "p_down": p_down,
+            "W": step_W, "alpha": step_alpha, "r": step_r, "p_down": p_down,
             "s": np.where(self.has_cap, (s - self.s * step_alpha) / alpha - self.s, 0.0),
             "t": np.where(self.has_cap, (t + self.t * step_alpha) / cap_slack - self.t, 0.0),
             "p_up": _divided(p_up, self.p_up, above) - self.p_up + _times(self.p_up, step_r / above),
         }  # fmt: skip
         if self.grouped:
-            direction["q"] = step_q = self._apply_group_inverse(W[:, :-1] + group_rhs)
+            direction["q"] = step_q = self._apply_group_inverse(step_W[:, :-1] + group_rhs)
             slack = self._cone_slack()
             products = np.bincount(self.penalty.groups, (self.q * step_q).sum(0), minlength=len(slack))
-            direction["z"] = (mu + 2.0 * self.z * products) / slack - self.z
+            direction["z"] = (mu + 2.0 * self.z * products) / slack - self.z  # from z (τ² − ‖q‖²) = μ
         return direction
 
     def _apply_group_inverse(self, weights: Vector) -> Vector:

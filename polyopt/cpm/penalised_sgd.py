@@ -100,7 +100,8 @@ class _DualAveragingEpochs(Epochs):
         scores = _scores(block, W)
         faces = self.initial_faces[rows] if is_fixed else scores.argmax(axis=1)
         has_loss = (y < 0)[:, None] | (faces[:, None] == np.arange(len(W)))
-        has_loss &= y[:, None] * scores < 1.0  # its gradient is scaled from the batch to all samples
+        has_loss &= y[:, None] * scores < 1.0
+        # The factor n / batch size makes the gradient an unbiased estimate of that of all samples.
         signed_costs = has_loss * (y * self.C[rows])[:, None] * (len(self.y) / len(rows))
         negative_gradient = np.column_stack([np.asarray(block.T @ signed_costs).T, signed_costs.sum(axis=0)])
         self.steps += 1
@@ -121,11 +122,11 @@ class _DualAveragingEpochs(Epochs):
 
     def _objective(self, W: Vector) -> tuple[float, float]:
         """Return the objective at W, and the perplexity of the assignment of the positives."""
-        scores, outside = _scores(self.X, W), self.y > 0
+        scores, is_positive = _scores(self.X, W), self.y > 0
         hinge_sums = np.maximum(0.0, 1.0 + scores).sum(axis=1)
-        losses = np.where(outside, np.maximum(0.0, 1.0 - scores.max(axis=1)), hinge_sums)
+        losses = np.where(is_positive, np.maximum(0.0, 1.0 - scores.max(axis=1)), hinge_sums)
         value = float((W**2).sum() + self.penalty.value(W) + self.C @ losses)
-        return value, perplexity(scores[outside].argmax(axis=1))
+        return value, perplexity(scores[is_positive].argmax(axis=1))
 
 
 def _scores(X: Matrix, W: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""The estimator's part in restricted faces, those with few features or with small integers.
+"""The estimator's part in restricted faces: those with few features or with small integers as coefficients.
 
 The searches (:mod:`polyopt.cpm.few_features`, :mod:`polyopt.cpm.integer`) need faces that are independent
 programs for a fixed assignment. This file checks the parameters for that, writes rules as text, and calls
@@ -12,7 +12,7 @@ from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.polytope import Polytope
 
-NUMBERS = ("integers", "scales", "thresholds")  # arrays of a solution with integers
+NUMBERS = ("integers", "scales", "thresholds")  # arrays p, δ, θ of a solution with faces δ_k (p_k·x − θ_k)
 
 
 class WholePolytope(Polytope):
@@ -31,13 +31,13 @@ def check_restrictions(machine: Any) -> None:
     penalty, sgd = machine.penalty or FacePenalty(), machine.sgd
     if penalty.max_features is not None:
         if penalty.l1 or penalty.group:
-            raise ValueError("l1 and group need max_features=None: a face of few features has no price")
+            raise ValueError("l1 and group need max_features=None: few features exclude such a penalty")
         _check_independent(machine, f"max_features={penalty.max_features!r}")
     if penalty.integers is not None:
         setting = f"integers={penalty.integers!r}"
         _check_independent(machine, setting)
         if penalty.l1 or penalty.group:
-            raise ValueError(f"{setting} has no prices of weights: leave out l1 and group")
+            raise ValueError(f"{setting} has no prices (penalties) of weights: leave out l1 and group")
         if sgd is not None and sgd.feature_scale != 1.0:
             raise ValueError(
                 f"{setting} counts in the units of X: set feature_scale=1, not {sgd.feature_scale!r}, and "
@@ -48,7 +48,7 @@ def check_restrictions(machine: Any) -> None:
 def _check_independent(machine: Any, setting: str) -> None:
     """Raise ValueError for parameters that couple the faces, and for solvers that cannot restrict faces."""
     margin = machine.penalty.margin
-    perplexity = 1.0 if machine.sgd is None else machine.sgd.perplexity
+    perplexity = 1.0 if machine.sgd is None else machine.sgd.perplexity  # 1: not bounded below
     if machine.solver not in ("auto", "exact", "dual"):
         raise ValueError(f"{setting} needs solver='exact' or 'dual', not {machine.solver!r}")
     if machine.loss != "sum" or margin != "total":
@@ -63,7 +63,7 @@ def _check_independent(machine: Any, setting: str) -> None:
 def certify_restricted(machine: Any, X: Any, tol: float) -> Certificate:
     """Return the certificate of a fitted machine for its assignment of the samples X."""
     solution, penalty = machine.solution_, machine._asked_penalty
-    names = [f"tree_{k}" for k in range(len(solution["W"]))]
+    names = [f"tree_{k}" for k in range(len(solution["W"]))]  # search trees over the features of each face
     arguments = {
         "alpha": solution.duals["margin"], "assignment": machine.assignment_, "tol": tol,
         "max_features": penalty.max_features,

@@ -38,7 +38,7 @@ width ("lanes", :mod:`polyopt.linalg.rows`); U is float32 if the sizes of data a
 
 References
 ----------
-Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithms 1 and 2.
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014).
 """
 
 import math
@@ -63,6 +63,7 @@ from polyopt.native.library import Struct, kernel
 Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
+# In the signatures of compiled functions "!" marks an array that is changed in place, W one of weights.
 # Indices of the statistics `tally` of the steps, as in native/cpm_sgd.c.
 LOSS = 0  # sum over the steps of the sample's hinge times its gain n C_i / 2
 MOVED = 1  # number of positives whose natural face differs from that of their last visit
@@ -213,7 +214,7 @@ class CpmSgd:
         done = 0
         for first, done in stretches(len(order), rows, self.U.shape[1], OPTIONS.steps_per_call):
             if self.steps[0] + done - first > arguments.first_step[0] + OPTIONS.steps_per_call:
-                arguments.apply_step_rule()
+                arguments.apply_step_rule()  # the table of step sizes was too short for these steps
             _take_steps(arguments, order[first:done])
             if clock is not None and clock.is_over:
                 break
@@ -290,7 +291,7 @@ _losses = kernel(
 
 
 def losses(W: Vector, rows: Rows, outside: Bits, C: Vector, scale: float = 1.0) -> float:
-    """Sum C_i times the hinge of the best face (positives) or the hinges of all faces (negatives)."""
+    """Sum C_i times the hinge of the best face for positives, the hinges of all faces for negatives."""
     lanes = in_lanes(W)
     out = np.empty(lanes.shape[1])
     return sum(

@@ -14,9 +14,9 @@ are feasible for the dual D of the original program, with the duality gap
     P(w_ε) − D(α) = ε Σ_i c_i a_i (1 − a_i),         D(α) = Σ α − ¼ Σ_j v_j²/d_j,   v = A'α.
 
 Only the samples in the zone 0 < u_i < ε contribute to the gap, so it falls with ε. The callers follow the
-path of w_ε for falling ε: :func:`begin`, then :func:`newton` for each ε. Its first step assumes that the zone
-has the same samples as at the previous ε; if so, the step is exact. The length of a step minimises the
-objective along it: the derivative is piecewise linear, and its zero is found by regula falsi.
+path of w_ε for falling ε: :func:`begin`, then :func:`newton` for each ε. The first step at an ε assumes that
+the zone has the same samples as at the previous ε; if so, the step is exact. The length of a step minimises
+the objective along it: the derivative is piecewise linear, and its zero is found by regula falsi.
 
 Once the zone has exactly the samples on the margin, their multipliers follow from A_Z w = 1, for any ε
 (:func:`fit_margin_multipliers`). A face of ten features or so is then solved to nine digits in about thirty
@@ -114,9 +114,10 @@ def newton(
         alpha = c * np.clip(u / eps, 0.0, 1.0)
         gradient = 2.0 * d * w - alpha @ A
         Z, curvature = A[zone], c[zone] / eps
-        H = (Z.T * curvature) @ Z
+        H = (Z.T * curvature) @ Z  # the Hessian, if the zone has the samples Z
         H.flat[:: len(w) + 1] += 2.0 * d
         try:
+            # In the zone α is c u/ε, which differs from `alpha` if the zone is that of another ε.
             step = -np.linalg.solve(H, gradient - (curvature * u[zone] - alpha[zone]) @ Z)
         except np.linalg.LinAlgError:
             return Smooth(w, u, eps)

@@ -1,7 +1,7 @@
 """The entry to every solver of the Convex Polytope Machine.
 
 :func:`solve_cpm` minimises the objective J(W) over K faces W (K, m+1). The table has the module of
-:mod:`polyopt.cpm` for each solver and restriction of the faces:
+:mod:`polyopt.cpm` for each solver and restriction of the faces ("-": not available):
 
 | solver   | no restriction | penalty       | max_features | integers                            |
 |----------|----------------|---------------|--------------|-------------------------------------|
@@ -191,7 +191,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     """Run alternating minimisation from `n_init` starts; "exact" has one more start, by dual ascents."""
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
-    clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)
+    clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)  # problem.X is scaled
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_start(time_left: float | None) -> NDArray[np.int64]:
@@ -203,9 +203,9 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     solution = run_from_many_starts(
         [Stage(problem, settings.max_iter)],
         n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
-        last=dual_start if settings.solver == "exact" and n_init > 1 else None,
+        last=dual_start if settings.solver == "exact" and n_init > 1 else None,  # after the random starts
     )  # fmt: skip
-    finish = getattr(problem, "finish", None)  # PenalisedDualProblem has this method
+    finish = getattr(problem, "finish", None)  # PenalisedDualProblem refines the best run by this method
     return solution if finish is None else finish(solution, settings.max_iter, clock.left)
 
 
