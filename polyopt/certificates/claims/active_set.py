@@ -407,7 +407,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         if program.kind == "kernel":
             self.adjoint = [_unit_vector(j, program.samples.n) for j in range(program.samples.n)]
         self.fixed: list[list[Fraction | None]] = []  # the breakpoint of each fixed weight
-        # By (face, weight), the subgradient at a fixed weight if it is an end of the subdifferential of l |w|.
+        # By (face, weight), the subgradient of a fixed weight if it is an end of the subdifferential of l|w|.
         # Such a weight has a stationarity equation too, without which multipliers would be undetermined.
         self.end_slopes: dict[tuple[int, int], Fraction] = {}
         for w, penalties in zip(self.W, self.penalties, strict=True):

@@ -1,10 +1,10 @@
 """Claim files: a program, a feasible point, feasible multipliers, and the bounds that both prove.
 
-A program is the checker's :class:`polyopt.check.check.Program`: faces w_k, families of constraints, and
-penalties. An object `row` is a family: in it, sample i has a constraint for each face k in at_i. The
-violation t = kink − side_i f_ik, where f_ik is the score, costs cap_i times a loss of t; a cap of None
-demands t ≤ 0. The cap is also the upper bound on the multiplier. If the family's ``pays`` is not "sum", the
-constraints of a sample have one loss together, and their multipliers add up to at most one cap.
+A program is the checker's :class:`polyopt.check.check.Program`: faces w_k (weight vectors; an SVM has one),
+families of constraints, and penalties. An object `row` is a family: in it, sample i has a constraint for
+each face k in at_i. The violation t = kink − side_i f_ik, where f_ik is the score, costs cap_i times a loss
+of t; a cap of None demands t ≤ 0. The cap is also the upper bound on the multiplier. If the family's ``pays``
+is not "sum", the constraints of a sample have one loss together, and their multipliers share one cap.
 
 Points and multipliers are made feasible in rational arithmetic, so that a claim is a theorem; the checker
 (``polyopt/check/check.py``) verifies it. Multipliers are rounded down to a grid and clipped to their caps. If
@@ -185,8 +185,8 @@ def group_multipliers(
     The objective has r |W_g| for each group g of weights, over all faces, which is at least q'W_g. So the
     dual bound has the conjugate of the other penalties at v − q, where v (K, m) are the adjoints X'β_k. There
     are two candidates for q: along v, soft-thresholded by the l1 penalty, and along W, which is better if a
-    weight is at a bound; the one with the smaller conjugate is returned. If only the largest face
-    is penalised (shape "worst"), q is along W, unless W is 0.
+    weight is at a bound; the one with the smaller conjugate is returned. If only the largest face is
+    penalised (shape "worst"), q is along W, unless W is 0.
     """
     groups, r = np.array([int(g) for g in program.groups]), float(program.group)
     V, W = (np.array([[float(v) for v in vector] for vector in vectors]) for vectors in (adjoints, faces))
@@ -271,7 +271,7 @@ def save_claims(
 
 
 def claim_of(statement: Statement) -> dict[str, Any]:
-    """Return a statement's program, point, multipliers and claim as in the file; both are made feasible."""
+    """Return the fields of a claim in the file; the statement's point and multipliers are made feasible."""
     y = [int(s) for s in statement.y]
     program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
     if statement.kind == "infeasible":  # the multipliers are a ray; there is no point

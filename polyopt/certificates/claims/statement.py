@@ -24,10 +24,7 @@ Number: TypeAlias = float | Fraction
 
 @dataclass(frozen=True)
 class Statement:
-    """A program with a point and multipliers; a float stands for exactly its binary value.
-
-    Neither point nor multipliers need be feasible: they are made feasible when the file is written.
-    """
+    """A program, and a point and multipliers that are made feasible when the file is written."""
 
     title: str  # name of the machine
     X: Matrix  # samples (n, m), as the machine sees them
@@ -82,19 +79,13 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Return the caps (upper bounds on the multipliers) of a family of constraints, as the file has them.
-
-    The cap of a constraint is the cost of its slack, "inf" without slack. Equal caps are given as one.
-    """
+    """Return a family's caps (bounds on multipliers) for the file, "inf" without slack; one if all are equal."""
     caps = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return caps[0] if len(set(caps)) == 1 else caps
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Return a vector for the file: a list, or one number if all are equal.
-
-    If less than half are nonzero, it is {"at": indices, "is": values} of the nonzero ones.
-    """
+    """Return a vector for the file: a list, one number if all are equal, or the nonzeros if most are 0."""
     numbers: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in numbers]
     if len(exact) > 1 and all(value == exact[0] for value in exact):

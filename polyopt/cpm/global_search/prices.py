@@ -343,8 +343,7 @@ class Columns:
     """The columns of the location program: the known faces W, with their costs f and losses h of positives.
 
     tol: relative gap to which the location program is solved.
-    precision: precision of the alternation that improves the K faces of largest weight, relative to the
-        incumbent's cost.
+    precision: precision of alternation (between assigning positives and fitting faces), relative to the cost.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, precision: float):
@@ -382,11 +381,7 @@ class Columns:
         self._hinges.append(loss[inside:])
 
     def solve_prices(self, clock: Clock) -> Location | None:
-        """Solve the location program, and offer an incumbent; return the solution, None if numbers overflow.
-
-        The incumbent is the result of alternation (between assigning the positives to faces and fitting the
-        faces) from the K faces of largest weight.
-        """
+        """Solve the location program; offer the K faces of largest weight, improved by alternation."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
         location = location_prices(costs, hinges, len(self.best.W), self.tol)
         if location is not None:
@@ -418,10 +413,9 @@ class Box(NamedTuple):
 class LeastFace(BestFirst[Box]):
     """Branch and bound for the face with the least priced cost; all costs below are priced costs.
 
-    It finds faces that cost less than `known_cost`, the least cost of the known faces, or proves that no face
-    costs less by more than `tolerance`.
+    It finds faces below `known_cost`, the least of the known faces, or proves that none is below it by more
+    than `tolerance`.
 
-    work: arrays for the box that is explored.
     faces: for each face found its cost, the number of its node (so that a sort never compares two w), and w.
     goal: boxes are closed if no face in them costs less than the goal.
     """
