@@ -224,7 +224,7 @@ class _RowActiveSet:
         for row in program.rows:
             for i, at in enumerate(row.at):
                 multiplier_tol = tol * (row.cap[i] or largest or 1)
-                # A slack for each face, or one that all faces share
+                # Each list has the faces that share one slack.
                 for sharing in [[k] for k in at] if row.pays == "sum" else [list(at)]:
                     if row.cap[i] != 0 and sharing and set(sharing) <= set(faces):
                         slack = _Slack(row, i, sharing, multipliers[row.name], multiplier_tol, scores, tol)

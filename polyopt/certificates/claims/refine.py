@@ -43,10 +43,8 @@ class Options:
     active_tol: float = 1e-6  # for the multipliers of a solver
     refined_active_tol: float = 1e-24  # for multipliers that were refined to active_set_digits
     active_set_digits: int = 40  # digits of the point off which an exact solution reads its active set
-    guard_bits: int = (
-        24  # multipliers have so many bits more than asked for: to make them feasible loses some
-    )
-    solver_bits: int = 40  # the solution of the KKT equations has so many bits more than the multipliers
+    guard_bits: int = 24  # bits of multipliers beyond those asked for; making them feasible loses some
+    solver_bits: int = 40  # bits of the solution of the KKT equations beyond those of the multipliers
 
 
 OPTIONS = Options()

@@ -33,9 +33,7 @@ class Statement:
     W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]  # the point's K faces, (K, m)
     b: Sequence[Number]  # its intercepts; empty for a program without them
     multipliers: dict[str, Any]  # an array (K, n) by the name of each family of constraints, such as "margin"
-    kind: str = (
-        "bounds"  # or "infeasible": the multipliers are then a ray, and prove that no point is feasible
-    )
+    kind: str = "bounds"  # or "infeasible": the multipliers are a ray, which proves that no point is feasible
     bits: int = 53  # significant bits of the feasible multipliers, and of the claim's value and bound
     # After branch and bound: its tree, with the multipliers of all nodes, which replaces `multipliers`
     tree: dict[str, Any] | None = None
@@ -79,7 +77,7 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Return a family's caps (bounds on multipliers) for the file, "inf" without slack; one if all are equal."""
+    """Return a family's caps (bounds on multipliers) for the file, "inf" without slack; equal ones as one."""
     caps = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return caps[0] if len(set(caps)) == 1 else caps
 

@@ -1,6 +1,6 @@
 """The first incumbent of the global search, by heuristics (:func:`find_incumbent`).
 
-There are three heuristics:
+Each offers its faces to the incumbent `best`, which is replaced if they cost less. There are three:
 
 1. *Alternation* (alternating minimisation over faces and assignment) from many starts, and *dual ascents*
    (:class:`polyopt.cpm.dual.DualProblem`: alternation whose faces are approximate, by coordinate ascent on

@@ -163,7 +163,7 @@ class _Search(AssignmentTree):
         self.prices: PriceSearch | None = None
         self.spread: SpreadSearch | None = None
         self.spread_since = self.spread_seconds = 0.0  # time of the spread tree's start, and seconds it used
-        self._largest_bound = 0.0  # of all bounds so far
+        self._largest_bound = 0.0  # largest value of `bound` so far
 
     def solve(self, known: Sequence[Vector], max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
