@@ -187,20 +187,12 @@ class Certificate(Shown):
         """Return the certificate as plain values, for JSON."""
         worst = self.worst
         return {
-            "program": self.program,
-            "claim": self.claim.name.lower(),
-            "sentence": self.sentence,
-            "scope": self.scope,
-            "primal_value": self.primal_value,
-            "dual_value": self.dual_value,
-            "gap": self.gap,
-            "relative_gap": self.relative_gap,
-            "rounding": self.rounding,
-            "stated": self.stated,
-            "tol": self.tol,
-            "worst": None if worst is None else worst.label,
+            "program": self.program, "claim": self.claim.name.lower(), "sentence": self.sentence,
+            "scope": self.scope, "primal_value": self.primal_value, "dual_value": self.dual_value,
+            "gap": self.gap, "relative_gap": self.relative_gap, "rounding": self.rounding,
+            "stated": self.stated, "tol": self.tol, "worst": None if worst is None else worst.label,
             "residuals": [vars(residual) for residual in self.residuals],
-        }
+        }  # fmt: skip
 
     def save(
         self, path: str | Path, *, scaler: StandardScaler | None = None, table: str | Path | None = None,
@@ -323,19 +315,10 @@ class Certificate(Shown):
 
 
 def conclude(
-    program: str,
-    primal: Ball | float,
-    dual: Ball | float,
-    residuals: Sequence[Residual],
-    tol: float,
-    *,
-    feasible: bool = True,
-    reached: Claim = Claim.OPTIMAL,
-    scope: str = "",
-    notes: Sequence[str] = (),
-    stated: float | None = None,
-    evidence: Sequence[Evidence] = (),
-) -> Certificate:
+    program: str, primal: Ball | float, dual: Ball | float, residuals: Sequence[Residual], tol: float, *,
+    feasible: bool = True, reached: Claim = Claim.OPTIMAL, scope: str = "", notes: Sequence[str] = (),
+    stated: float | None = None, evidence: Sequence[Evidence] = (),
+) -> Certificate:  # fmt: skip
     """Derive the claim from values and residuals, and return the certificate.
 
     program: name of the program that the point belongs to, a minimisation.
@@ -375,18 +358,11 @@ def conclude(
     else:
         claim = Claim.SUBOPTIMAL_BY if dual_value > -np.inf else Claim.NONE
     return Certificate(
-        program=program,
-        claim=claim,
-        primal_value=primal_value,
-        dual_value=dual_value,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope=scope or program,
-        note=" ".join(notes),
-        rounding=float(np.nan_to_num(primal.rad + dual.rad, posinf=np.inf)),
-        stated=stated,
+        program=program, claim=claim, primal_value=primal_value, dual_value=dual_value,
+        residuals=tuple(residuals), tol=tol, scope=scope or program, note=" ".join(notes),
+        rounding=float(np.nan_to_num(primal.rad + dual.rad, posinf=np.inf)), stated=stated,
         evidence=tuple(evidence),
-    )
+    )  # fmt: skip
 
 
 def conclude_conditions(

@@ -20,7 +20,7 @@ from polyopt.certificates.claims.statement import without_form
 if TYPE_CHECKING:
     from formulations.language.program import Program
 
-_NO_BOUND = (
+_NO_BOUND = (  # why no claim (a file from which another program verifies a bound) is written
     "conditions of optimality that hold to a tolerance prove no bound, and so there is no claim to save"
 )
 
@@ -64,6 +64,7 @@ def certify_program(
     residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in measured.parts]
     values = measured.value, measured.lagrangian
     certificate = conclude_conditions(program.name, *values, residuals, tol, program.sense)
+    # Without a bound there is no claim: saving the certificate raises ValueError with the reason.
     return replace(certificate, evidence=without_form(_NO_BOUND))
 
 

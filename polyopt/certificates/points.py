@@ -36,7 +36,7 @@ def checked_faces(name: str, values: ArrayLike, rows: int | None, columns: int |
 
 
 def within_shared_caps(M: Vector, caps: Vector) -> Vector:
-    """Scale rows of non-negative multipliers M (n, K) so that each sums to at most its cap (n,).
+    """Scale rows of non-negative multipliers M (n, K) so that a sample's sum is at most its cap (n,).
 
     The sums of the result are within the caps in exact arithmetic, not only up to rounding: each scale factor
     is reduced by more than its rounding error. Rows whose sum is within the cap do not change.
@@ -61,9 +61,9 @@ def balancing(plus: Ball, minus: Ball) -> tuple[Ball, Ball]:
     """
     factors = []
     for own, other in ((plus, minus), (minus, plus)):
-        if own.upper <= other.lower or not own.mid:  # a sum of 0 has no multipliers above 0
+        if own.upper <= other.lower or not own.mid:  # nothing to scale
             factors.append(Ball(1.0))
-        elif own.lower <= 0.0:  # underflow
+        elif own.lower <= 0.0:  # by underflow; the factor is somewhere in [0, 1]
             factors.append(Ball(0.5, 0.5))
         else:
             mid = np.minimum(other.mid / own.mid, 1.0)

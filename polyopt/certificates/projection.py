@@ -93,7 +93,8 @@ def certify_nearest(nearest: Nearest, tol: float = 1e-9) -> Certificate:
         branch and bound left open, solved or found empty the multipliers that bound the part's distance.
 
     The certificate is that of the projection on the polytope of the point, but its bound is the smallest of
-    the bounds of all parts.
+    the bounds of all parts. A `question` has the arguments x, spread, low, high and held of
+    :func:`certify_projection`, and `rows` the faces W, b of a polytope.
     """
     bounds = []
     for part in nearest.parts:

@@ -5,19 +5,23 @@ reads an active set off the close point, solves the equations, and checks the si
 constraint or weight with a wrong sign changes its state (active or inactive, slack positive or 0, weight free
 or fixed), and the equations are solved again. If no sign is wrong, the KKT conditions hold exactly.
 
-A program is the checker's :class:`polyopt.check.check.Program`. A family of constraints, `row`, demands
+A program is a :class:`polyopt.check.check.Program`, the form in which :mod:`polyopt.check` verifies files. A
+family of constraints, `row`, demands
 
     s_i (f_ik − Σ_{l in less_i} f_il) ≥ c − ξ        for each sample i and each face k in at_i,
 
-where f_ik is the score of sample i at face k, s_i = ±1 is ``row.side``, c is ``row.kink``, and a unit of the
-slack ξ ≥ 0 costs ``row.cap[i]`` (a cap of None forbids slack). If ``row.pays`` is "sum", each constraint has
-its own slack; if it is "worst", the constraints of a sample share one. ``program.through(w, True)`` computes
-the scores X w, and ``program.through(beta, False)`` the adjoint X'β, each with an error bound. For a kernel,
-w are the coefficients of the expansion, and X stands for the kernel matrix.
+where f_ik is the score of sample i at face k, s_i = ±1 is ``row.side[i]``, c is ``row.kink``, and a unit of
+the slack ξ ≥ 0 costs ``row.cap[i]``, the *cap* of its multipliers (a cap of None forbids slack). If
+``row.pays`` is "sum", each constraint has its own slack; if it is "worst", the constraints of a sample share
+one. ``program.through(w, True)`` computes the scores X w, and ``program.through(beta, False)`` the adjoint
+X'β, each with an error bound. For a kernel, w are the coefficients of the expansion, and X stands for the
+kernel matrix.
 
-A weight w has the penalty h w² + l |w|, low ≤ w ≤ high. It may be fixed at a breakpoint of its penalty: at
-low, at high, or at 0 if l > 0. The objective may also have the term D/2 times the variance of the scores.
-With the multipliers m of the constraints, and β_i the signed sum of sample i's multipliers, the equations are
+A weight w has the penalty h w² + l |w|, low ≤ w ≤ high; ``program.prices[k][j]`` has h, l, a count (0 here),
+low and high. It may be fixed at a breakpoint of its penalty: at low, at high, or at 0 if l > 0. The objective
+may also have the term D/2 times the variance of the scores with weights p (``program.share`` is D,
+``program.weights`` p). With the multipliers m of the constraints, and β_i the signed sum of sample i's
+multipliers (``program.betas``), the equations are
 
     2h w + l sign(w) + D·(gradient of half the variance) = X'β    for a weight that is not fixed,
     Σ β = 0                                                       for a face with an intercept,
@@ -28,8 +32,8 @@ other multipliers and slacks are 0.
 
 If the objective is h|w|² plus the sum of hinge losses, the first equations give w = X'β / 2h. Then the
 weights are eliminated, only multipliers and intercepts are unknown, and each face is solved by itself
-(:class:`_RowActiveSet`); otherwise weights are unknowns too (:class:`_RowAndWeightActiveSet`). A
-:class:`_Slack` has the states of the constraints that share it.
+(:class:`_RowActiveSet`); otherwise weights are unknowns too (:class:`_RowAndWeightActiveSet`). Each
+:class:`_Slack` keeps the states of the constraints that share it.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,10 +62,11 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 class Options:
     """Limits of the active-set method."""
 
-    max_equations: int = 400  # largest number of unknowns; with more, fractions of long numbers take minutes
+    max_equations: int = 400  # largest number of unknowns; with more, elimination in fractions takes minutes
     max_rounds: int = 60  # largest number of active sets tried
-    joint_rounds: int = 12  # first rounds: they change all wrong states, which may cycle; others change one
-    # violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
+    # Number of first rounds that change all wrong states; later ones change one, as the former may cycle
+    joint_rounds: int = 12
+    # Violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
     clear_violation: int = 1000
 
 
@@ -139,7 +144,7 @@ def refining_solver(bits: int) -> Solve:
 
 
 def check_rational_form(program: Program) -> None:
-    """Raise ValueError unless the optimum is rational; a penalty on the number of weights is refused too."""
+    """Raise ValueError unless the optimum is rational; a price of nonzero weights (count) is refused too."""
     has_hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
     counts_weights = any(count for penalties in program.prices for _, _, count, _, _ in penalties)
     if program.shape != "square" or program.grouped or not has_hinges or counts_weights:
@@ -219,6 +224,7 @@ class _RowActiveSet:
         for row in program.rows:
             for i, at in enumerate(row.at):
                 multiplier_tol = tol * (row.cap[i] or largest or 1)
+                # Each list has the faces that share one slack.
                 for sharing in [[k] for k in at] if row.pays == "sum" else [list(at)]:
                     if row.cap[i] != 0 and sharing and set(sharing) <= set(faces):
                         slack = _Slack(row, i, sharing, multipliers[row.name], multiplier_tol, scores, tol)
@@ -235,7 +241,7 @@ class _RowActiveSet:
             if not changes:
                 return
             for change in changes if n_rounds < OPTIONS.joint_rounds else changes[:1]:
-                change()
+                change()  # each function changes one state
         raise ValueError(
             "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
             "degenerate"
@@ -255,7 +261,10 @@ class _RowActiveSet:
         return by_family
 
     def _solve_equations(self, solve: Solve) -> None:
-        """Compute weights, intercepts, multipliers and slacks for the present active set."""
+        """Compute weights, intercepts, multipliers and slacks for the present active set, from its equations.
+
+        In the keys of unknowns, u is the index of a slack, k of a face and j of a weight.
+        """
         guess = self._weight_unknowns()  # the unknowns, each with its present value
         if self.program.intercept:
             guess |= {("b", k): self.b[k] for k in self.faces}
@@ -369,8 +378,8 @@ class _RowActiveSet:
         scores = self.program.through(self.W[k], True)[0]
         lower, upper = Vector(), Vector()
         for slack in self.slacks:
-            # A satisfied constraint with s = 1 bounds the intercept from below, as a violated one with s =
-            # -1.
+            # A satisfied constraint with s = 1 bounds the intercept from below, and so does a violated one
+            # with s = -1.
             bounds = lower if (slack.side > 0) == (not slack.active) else upper
             bounds.append(slack.side * slack.row.kink - scores[slack.i])
         if not (lower and upper):
@@ -392,14 +401,14 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         super().__init__(program, faces, W, b, multipliers, active_tol)
         columns = [program.through(_unit_vector(j, program.width), True)[0] for j in range(program.width)]
         self.X = [list(row) for row in zip(*columns, strict=True)]
-        # Row j: the coefficients of β in the stationarity condition of weight j, and (h, l, count, low, high)
-        # of each weight. With a kernel matrix K the condition is 2h K w = K β, of which K is cancelled.
+        # Row j of `adjoint`: the coefficients of β in the stationarity condition of weight j. With a kernel
+        # matrix K the condition is 2h K w = K β; K is cancelled, so the rows are those of the identity.
         self.adjoint, self.penalties = columns, program.prices
         if program.kind == "kernel":
             self.adjoint = [_unit_vector(j, program.samples.n) for j in range(program.samples.n)]
         self.fixed: list[list[Fraction | None]] = []  # the breakpoint of each fixed weight
-        # Fixed weights whose penalty has a subgradient at an end of its interval: that end, and so an
-        # equation more. Their multipliers would otherwise be undetermined.
+        # By (face, weight), the subgradient of a fixed weight if it is an end of the subdifferential of l|w|.
+        # Such a weight has a stationarity equation too, without which multipliers would be undetermined.
         self.end_slopes: dict[tuple[int, int], Fraction] = {}
         for w, penalties in zip(self.W, self.penalties, strict=True):
             tol = Fraction(active_tol) * (max(map(abs, w), default=_ZERO) or 1)
@@ -494,6 +503,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         slope = descent - 2 * h * w  # in the subdifferential of l |w| at an optimum between low and high
 
         def move(breakpoint_: Fraction | None, value: Fraction) -> Callable[[], None]:
+            # Fix the weight at a breakpoint, or free it (None), and set its value.
             def change() -> None:
                 self.fixed[k][j], self.W[k][j] = breakpoint_, value
 
@@ -507,6 +517,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
             return [move(_ZERO, _ZERO)] if has_changed_sign else []
         tol = Fraction(l1 + 1) / 10**9  # within it the slope counts as at the end of the subdifferential
         largest, least = (l1 if w >= 0 else -l1), (l1 if w > 0 else -l1)  # ends of the subdifferential
+        # The weight increases if the slope is above the largest subgradient, decreases if below the least.
         for end, excess, can_move, sign in (
             (largest, slope - largest, w < high, _ONE),
             (least, least - slope, w > low, -_ONE),
@@ -564,7 +575,7 @@ class _Slack:
         return self.is_positive and len(self.active) == 1
 
     def find_changes(self, scores: dict[int, Vector], sign_tol: Fraction) -> list[Callable[[], None]]:
-        """Return functions that change the states whose multiplier, violation or ξ has a wrong sign."""
+        """Return a change of state for each wrong sign of a multiplier, of a violation less ξ, or of ξ."""
         changes: list[Callable[[], None]] = []
         least = min(self.active, key=self.multipliers.__getitem__, default=None)
         if least is not None and self.multipliers[least] < -sign_tol and not self.is_capped:

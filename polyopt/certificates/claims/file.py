@@ -1,15 +1,16 @@
 """Claim files: a program, a feasible point, feasible multipliers, and the bounds that both prove.
 
+A program is the checker's :class:`polyopt.check.check.Program`: faces w_k (weight vectors; an SVM has one),
+families of constraints, and penalties. An object `row` is a family: in it, sample i has a constraint for
+each face k in at_i. The violation t = kink − side_i f_ik, where f_ik is the score, costs cap_i times a loss
+of t; a cap of None demands t ≤ 0. The cap is also the upper bound on the multiplier. If the family's ``pays``
+is not "sum", the constraints of a sample have one loss together, and their multipliers share one cap.
+
 Points and multipliers are made feasible in rational arithmetic, so that a claim is a theorem; the checker
 (``polyopt/check/check.py``) verifies it. Multipliers are rounded down to a grid and clipped to their caps. If
-rounding breaks the equation Σ β_i = 0 of the intercept, where β_i is the signed sum of sample i's
-multipliers, multipliers of the larger-sum side are decreased. A point is clipped to the bounds of the
-weights, and scaled until all rows without slack hold.
-
-A program is the checker's :class:`polyopt.check.check.Program`: faces w_k, families of rows, and penalties.
-In a family, sample i has a row for each face k in at_i. Its violation t = kink − side_i f_ik, where f_ik is
-the score, costs cap_i times a loss of t; a cap of None demands t ≤ 0. If the family's ``pays`` is not "sum",
-the rows of a sample have one loss together, and so one cap.
+rounding breaks the equation Σ β_i = 0 of the intercept, where β_i = Σ side_i · (multipliers of sample i), the
+multipliers of the side ±1 with the larger sum are decreased. A point is clipped to the bounds of the weights,
+and scaled until all constraints without slack hold.
 """
 
 import json
@@ -39,11 +40,12 @@ def feasible_multipliers(
     """Return multipliers near these that satisfy signs, caps and Σ β_i = 0 exactly, by family and face.
 
     multipliers: by the name of the family, an array (K, n) of floats, or K lists of n fractions.
-    bits: significant bits of the largest multiplier; 9 more are kept.
+    bits: significant bits of the largest multiplier; the grid has 9 more.
     """
     families = [(row, multipliers[row.name]) for row in program.rows if row.name in multipliers]
     largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in families), default=0.0)
     grid = Fraction(2) ** (bits + 9 - int(np.frexp(largest or 1.0)[1]))
+    # Multipliers are whole numbers in units of 1/grid until they are balanced.
     rounded = [
         (row, _clip_to_caps(row, [[_floor(v, grid) for v in values] for values in m], grid))
         for row, m in families
@@ -65,9 +67,9 @@ def _floor(value: float | Fraction, grid: Fraction) -> int:
 
 
 def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[int]]:
-    """Return multipliers (by face, in units of 1/grid) from 0 to their caps, and 0 if there is no row.
+    """Return multipliers (by face, in units of 1/grid) from 0 to their caps, and 0 without a constraint.
 
-    If the rows of a sample share a cap, the largest multipliers are decreased first.
+    If the constraints of a sample share a cap, the largest multipliers are decreased first.
     """
     clipped = [[0] * len(values) for values in m]
     for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
@@ -86,7 +88,7 @@ def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[in
 def _raise_to_caps(row: Rows, m: list[list[Fraction]]) -> None:
     """Raise multipliers (by face) of a linear loss, which must equal their caps, in place.
 
-    If the rows of a sample share a cap, the largest multiplier is raised.
+    If the constraints of a sample share a cap, the largest multiplier is raised.
     """
     for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
         assert cap is not None
@@ -99,10 +101,11 @@ def _raise_to_caps(row: Rows, m: list[list[Fraction]]) -> None:
 
 
 def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> None:
-    """Decrease multipliers of the larger-sum side in proportion, in place, until Σ β_i = 0.
+    """Decrease multipliers of the side ±1 with the larger sum in proportion, in place, until Σ β_i = 0.
 
     Multipliers below their caps are decreased first: the dual objective is nearly stationary in them.
     """
+    # The sum over side 1 minus that over side -1
     imbalance = sum(sum(s * v for s, v in zip(row.side, m, strict=True) if v) for row, m in families)
     side, imbalance = (1 if imbalance > 0 else -1), abs(imbalance)
     for only_free in (True, False):
@@ -129,7 +132,7 @@ def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> 
 def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fraction]], list[Fraction]]:
     """Return faces and intercepts: the statement's point, clipped and scaled until it is feasible.
 
-    Raise ValueError if no multiple of the point satisfies the rows without slack.
+    Raise ValueError if no multiple of the point satisfies the constraints without slack.
     """
     faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
     b = [Fraction(v) for v in statement.b]
@@ -147,7 +150,10 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
 def _feasible_scale(
     program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction], grid: int
 ) -> Fraction:
-    """Return the multiple of 1/grid next to 1 that makes the one face satisfy the rows without slack."""
+    """Return the scale nearest to 1, a multiple of 1/grid, with which all constraints without slack hold.
+
+    Programs with such constraints have one face.
+    """
     scores, error = program.through(faces[0], True)
     lower, upper = Fraction(0), None  # bounds of the scale
     for row in hard:
@@ -160,7 +166,7 @@ def _feasible_scale(
                 upper = bound if upper is None else min(upper, bound)
             elif row.kink > 0 and signed_score > 0:
                 lower = max(lower, row.kink / signed_score)
-            elif signed_score < row.kink:
+            elif signed_score < row.kink:  # violated at every scale
                 raise ValueError(_NO_SCALE)
     if lower > 1:
         scale = Fraction(math.ceil(lower * grid), grid)
@@ -176,11 +182,11 @@ def group_multipliers(
 ) -> list[list[Fraction]]:
     """Return multipliers q (K, m) of the group norms, of length at most r for each group of weights.
 
-    The objective has r |W_g| for each group g of weights, over all faces, which is at least q'W_g. The dual
-    bound so has the conjugate of the other penalties at v − q, where v (K, m) are the adjoints X'β_k. Of two
-    choices of q, the one with the least conjugate is returned: along v, soft-thresholded by the l1 penalty,
-    or along W, which is better if a weight is at a bound. If only the largest face is penalised (shape
-    "worst"), q is along W, unless W is 0.
+    The objective has r |W_g| for each group g of weights, over all faces, which is at least q'W_g. So the
+    dual bound has the conjugate of the other penalties at v − q, where v (K, m) are the adjoints X'β_k. There
+    are two candidates for q: along v, soft-thresholded by the l1 penalty, and along W, which is better if a
+    weight is at a bound; the one with the smaller conjugate is returned. If only the largest face is
+    penalised (shape "worst"), q is along W, unless W is 0.
     """
     groups, r = np.array([int(g) for g in program.groups]), float(program.group)
     V, W = (np.array([[float(v) for v in vector] for vector in vectors]) for vectors in (adjoints, faces))
@@ -256,7 +262,7 @@ def save_claims(
         if data is None:
             data_fields = _data_fields(statement, part, scaler) | layout
         else:
-            data_fields = _data_fields(statement, Evidence(part.state))
+            data_fields = _data_fields(statement, Evidence(part.state))  # the samples are a file of their own
             write_text(data, _svmlight(statement))
         claims.append({"title": statement.title, "data": data_fields, **claim_of(statement)})
     content = {"format": "polyopt claim", "version": 2, "claims": claims}
@@ -265,10 +271,10 @@ def save_claims(
 
 
 def claim_of(statement: Statement) -> dict[str, Any]:
-    """Return program, point, multipliers and claim of a statement as in the file, all made feasible."""
+    """Return the fields of a claim in the file; the statement's point and multipliers are made feasible."""
     y = [int(s) for s in statement.y]
     program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
-    if statement.kind == "infeasible":
+    if statement.kind == "infeasible":  # the multipliers are a ray; there is no point
         ray = {name: [numerals(m) for m in by_face] for name, by_face in statement.multipliers.items()}
         fields = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
         return {"kind": "infeasible", "program": statement.program, **fields}
@@ -290,7 +296,7 @@ def claim_of(statement: Statement) -> dict[str, Any]:
 def _multipliers_and_bound(
     program: Program, statement: Statement, faces: list[list[Fraction]], slopes: list[list[Fraction]]
 ) -> tuple[dict[str, Any], Fraction]:
-    """Return feasible multipliers as in the file, and their bound; multipliers 0 if these prove more.
+    """Return feasible multipliers as in the file, and their bound; if it is negative, start from 0 instead.
 
     slopes: the gradients of the variances at the point, for each face.
     """
@@ -307,7 +313,7 @@ def _multipliers_and_bound(
 def _multiplier_fields(
     program: Program, multipliers: dict[str, list[list[Fraction]]], faces: list[list[Fraction]]
 ) -> dict[str, Any]:
-    """Return the file's fields: "rows", with groups "held" (q), and with the shape "worst" "shares" (t)."""
+    """Return the file's field "rows"; also "held" (q) if there are groups, and "shares" (t) for "worst"."""
     rows = {name: [numerals(m) for m in by_face] for name, by_face in multipliers.items()}
     fields: dict[str, Any] = {"rows": rows}
     if not program.grouped and program.shape == "square":
@@ -345,7 +351,10 @@ def _layout(table: str | Path, target: str | int) -> dict[str, Any]:
 def _data_fields(
     statement: Statement, evidence: Evidence, scaler: "StandardScaler | None" = None
 ) -> dict[str, Any]:
-    """Return the file's description of the data: labels, runs of rows, digest, and preprocessing."""
+    """Return the file's description of the data: labels, ranges of rows, digest, and preprocessing.
+
+    `evidence` says where the samples are in the data set; runs of consecutive rows become ranges.
+    """
     cells = cells_of(statement.X)
     rows = np.arange(len(statement.y)) if evidence.rows is None else np.asarray(evidence.rows)
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1

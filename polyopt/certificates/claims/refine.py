@@ -3,7 +3,8 @@
 ``active_set`` identifies the active constraints at a nearly optimal point and solves their KKT equations: in
 rational arithmetic for :func:`exact_solution`, or by iterative refinement to a number of digits for
 :func:`refined`. The result is verified: the primal value of the new point and the dual bound of its
-multipliers are computed from the data.
+multipliers are computed from the data. The nearly optimal point and its multipliers are those of a
+:class:`Statement`, which the :class:`Evidence` of a certificate makes.
 """
 
 import math
@@ -42,8 +43,8 @@ class Options:
     active_tol: float = 1e-6  # for the multipliers of a solver
     refined_active_tol: float = 1e-24  # for multipliers that were refined to active_set_digits
     active_set_digits: int = 40  # digits of the point off which an exact solution reads its active set
-    guard_bits: int = 24  # bits beyond the digits asked for; making the multipliers feasible loses them
-    solver_bits: int = 40  # bits beyond these in the solution of the KKT equations
+    guard_bits: int = 24  # bits of multipliers beyond those asked for; making them feasible loses some
+    solver_bits: int = 40  # bits of the solution of the KKT equations beyond those of the multipliers
 
 
 OPTIONS = Options()
@@ -76,8 +77,8 @@ def exact_solution(
     ----------
     certificate : Certificate or Statement
         Certificate of a nearly optimal point of a program whose optimum is rational: hinge losses, and
-        squares, absolute values or bounds of the weights. For an L0 machine the program is the linear program
-        in which the centres in use are fixed.
+        squares, absolute values or bounds of the weights. For an L0 machine (few kernel centres) the program
+        is the linear program in which the centres in use are fixed.
     exact_samples : list of dict, optional
         Sample values to use instead of the doubles, such as the decimals of a table: for each sample a dict
         column -> value, zeros omitted.
@@ -92,16 +93,17 @@ def exact_solution(
         statement = certificate
     elif len(certificate.evidence) == 1:
         evidence = certificate.evidence[0]
-        statement = (evidence.fixed or evidence.state)()
+        statement = (evidence.fixed or evidence.state)()  # `fixed`: the linear program of an L0 machine
     else:
         raise ValueError("an exact solution needs a certificate of one program of a known form")
     if statement.program["features"].get("kernel") == "rbf":
         raise ValueError("the kernel 'rbf' is not rational: certificate.refine() gives up to 30 digits")
     program = _program(statement, exact_samples)
     W, b, multipliers = _solve_exactly(statement, program, exact_samples)
+    # Verify the result: the checker reads numbers as text, and value and bound must be equal.
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     numerals = {name: [list(map(str, m)) for m in by_face] for name, by_face in multipliers.items()}
-    # The linear term of the dual objective, and the conjugate of the terms in W.
+    # The dual bound is a term linear in the multipliers minus the conjugate of the terms in W.
     dual_linear, dual_conjugate = program.bound({"rows": numerals}, slopes)
     if value != dual_linear - dual_conjugate:
         raise ValueError(
@@ -125,7 +127,7 @@ def _solve_exactly(
             point = _feasible(program, refined_statement)
             return solve_active_set(program, *point, active_tol=OPTIONS.refined_active_tol)
         except ValueError:
-            pass
+            pass  # not refined
     return solve_active_set(program, *_feasible(program, statement), active_tol=OPTIONS.active_tol)
 
 

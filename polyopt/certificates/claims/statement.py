@@ -1,7 +1,10 @@
-"""A claim in exact numbers: its program, point and multipliers, and numerals for its file.
+"""The exact data of a claim, and its numbers as text for a file.
 
-A certificate keeps :class:`Evidence`, which makes the :class:`Statement` when a file is written.
-``polyopt/check/FORMAT.md`` describes the file, and the numerals that :func:`numeral` writes.
+A *claim* states, for given samples and a given program: the objective at this point is at most *value*, and
+no point has a lower objective than *bound*. Weak duality proves the bound from the multipliers. The small
+program ``polyopt/check/check.py`` verifies the file, whose format is described beside it in ``FORMAT.md``.
+
+A certificate keeps :class:`Evidence`, which makes the :class:`Statement` only when a file is written.
 """
 
 import math
@@ -21,30 +24,31 @@ Number: TypeAlias = float | Fraction
 
 @dataclass(frozen=True)
 class Statement:
-    """A program with a point and multipliers, which need not be feasible yet; all numbers count as exact."""
+    """A program, and a point and multipliers that are made feasible when the file is written."""
 
     title: str  # name of the machine
     X: Matrix  # samples (n, m), as the machine sees them
     y: NDArray[Any]  # labels -1 and +1 of the program
-    program: dict[str, Any]  # the file's field "program"
+    program: dict[str, Any]  # penalties, families of constraints and kernel: the file's field "program"
     W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]  # the point's K faces, (K, m)
     b: Sequence[Number]  # its intercepts; empty for a program without them
-    multipliers: dict[str, Any]  # by the name of each family of rows, an array (K, n)
-    kind: str = "bounds"  # or "infeasible": then the multipliers are a ray
-    bits: int = 53  # significant bits of the feasible multipliers and of the claim's numbers
-    tree: dict[str, Any] | None = None  # the file's field "multipliers" for a branch-and-bound tree
-    bound: float = 0.0  # lower bound that the leaves of the tree prove
+    multipliers: dict[str, Any]  # an array (K, n) by the name of each family of constraints, such as "margin"
+    kind: str = "bounds"  # or "infeasible": the multipliers are a ray, which proves that no point is feasible
+    bits: int = 53  # significant bits of the feasible multipliers, and of the claim's value and bound
+    # After branch and bound: its tree, with the multipliers of all nodes, which replaces `multipliers`
+    tree: dict[str, Any] | None = None
+    bound: float = 0.0  # lower bound that the leaves of the tree prove; not used without a tree
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A function that makes the statement of a claim, and the origin of its samples in a data set."""
+    """The content of a claim: a function that makes its statement, and the origin of its samples."""
 
     state: Callable[[], Statement]
     names: tuple[str, str] = ("-1", "1")  # labels of the classes -1 and +1 in the data set
     rows: NDArray[Any] | None = None  # indices of the statement's samples in the data set; None for all
     factor: float = 1.0  # the statement's features are those of the data set times this factor
-    # For an L0 machine: makes the statement of the program in which the centres in use are fixed
+    # For a machine with a limited number of kernel centres: states the linear program with these centres
     fixed: Callable[[], Statement] | None = None
 
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> "Evidence":
@@ -53,7 +57,7 @@ class Evidence:
 
 
 def without_form(reason: str) -> tuple[Evidence, ...]:
-    """Return evidence for which there is no file format: making its statement raises ValueError(reason)."""
+    """Return evidence of a result that the file format cannot express: `state` raises ValueError(reason)."""
     return (Evidence(partial(_refuse, reason)),)
 
 
@@ -73,13 +77,13 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Return the caps of a family of rows for the file, "inf" for a hard row; one cap if all are equal."""
+    """Return a family's caps (bounds on multipliers) for the file, "inf" without slack; equal ones as one."""
     caps = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return caps[0] if len(set(caps)) == 1 else caps
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Return a vector for the file: one number if all are equal, and only nonzero ones if they are few."""
+    """Return a vector for the file: a list, one number if all are equal, or the nonzeros if most are 0."""
     numbers: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in numbers]
     if len(exact) > 1 and all(value == exact[0] for value in exact):

@@ -1,5 +1,10 @@
 """Branch and bound over the assignments of positives to faces.
 
+A face w with the positives assigned to it costs ‖w‖² + Σ_j C_j [1 − y_j w·x̃_j]_+, the sum over these and all
+negatives, where x̃ = (x, 1); the machine has K faces. The dual of a face is
+
+    max  D(α) = Σ_j α_j − ‖w‖²,   w = ½ Σ_j α_j y_j x̃_j,   0 ≤ α_j ≤ C_j.
+
 A node allows some faces for each positive; a positive with a single allowed face is assigned to it. The
 node's multipliers, inherited from its parent, are dual feasible for the faces with the assigned positives, so
 the sum of the faces' dual values is a lower bound for all complete assignments below the node. Trial moves of
@@ -8,7 +13,7 @@ incumbent are forbidden. The faces are interchangeable: of the faces without pos
 allowed, and an assignment that is forbidden there is forbidden on the others too.
 
 **The bound.** Let some positives be assigned, and U be the set of the others. Let α_k be feasible for the
-dual D of face k with the negatives and its positives, and w_k = ½ Σ_j α_jk y_j x̃_j. Putting i ∈ U on face k
+dual of face k with the negatives and its positives, and w_k its hyperplane. Putting i ∈ U on face k
 is a *move* δ_ik: a change of the multipliers of i itself (from 0), of the negatives and of the positives on
 the face. The move changes Σ_j α_jk y_j x̃_j by e_ik = Σ_j δ_ijk y_j x̃_j, and by itself raises the dual value
 by g_ik − ¼‖e_ik‖² with g_ik = Σ_j δ_ijk (1 − y_j w_k·x̃_j).
@@ -65,7 +70,7 @@ MAX_SAMPLES = 500
 class Moves(Struct):
     """Trial moves of each positive to each face, from the current multipliers.
 
-    gain (npos, K), delta (npos, K, n), e (npos, K, d): for each move by itself, increase of D, δ_ik and e_ik.
+    gain (npos, K), delta (npos, K, n), e (npos, K, d): increase of D, δ_ik and e_ik of each move by itself.
     joint_delta (npos, K, n), joint_e (npos, K, d): δ_ik and e_ik of moves that are feasible together.
     up, down (K, n): distances to the upper and lower bounds that the joint moves leave.
     increase, error (npos,): the increase of the bound by each positive, and its rounding error.
@@ -81,7 +86,7 @@ class Moves(Struct):
 
 def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
     """Allocate the moves."""
-    pairs = (npos, n_faces)
+    pairs = (npos, n_faces)  # a move for each pair of a positive and a face
     return Moves(
         np.zeros(pairs), np.zeros((*pairs, n)), np.zeros((*pairs, d)), np.zeros((*pairs, n)),
         np.zeros((*pairs, d)), np.zeros((n_faces, n)), np.zeros((n_faces, n)), np.zeros(npos),
@@ -139,7 +144,7 @@ def node_for(data: Samples, n_faces: int, order: NDArray[np.int64]) -> Node:
 _examine = kernel(
     "cpm_examine", "data: Samples; best: Best; node: Node; moves: Moves; bound: f8; tol: f8", returns="i8"
 )
-# As with_cost, below; returns the length of the result in `order`.
+# Write the result of `with_cost`, below, to `order`; return its length.
 _with_cost = kernel("cpm_paying", "data: Samples; node: Node; used: i8; order!: i8 (p)", returns="i8")
 
 
@@ -176,9 +181,9 @@ def refine(
     """
     for k in range(used):
         solve_exactly(data, node.caps[k], node.alpha[k], node.W[k], clock)
-    node.alpha[used:], node.W[used:] = node.alpha[used - 1], node.W[used - 1]
+    node.alpha[used:], node.W[used:] = node.alpha[used - 1], node.W[used - 1]  # empty faces are equal
     base, error = proven_sum(data, node.alpha)
-    best.limits[2] = max(best.limits[2], error)
+    best.limits[2] = max(best.limits[2], error)  # the largest rounding error of a bound
     cost, _ = total_cost(data, node.W)
     best.offer(cost, node.W)
     order = with_cost(data, node, used)
@@ -200,7 +205,7 @@ class AssignmentTree(BestFirst[Partial]):
 
     def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, options: Options):
         n, K = len(data.C), len(best.W)
-        super().__init__(tol, 8 * K * n + K * data.npos + 400, options)
+        super().__init__(tol, node_bytes=8 * K * n + K * data.npos + 400, options=options)
         self.data, self.best, self.clock = data, best, clock
         self.push([(0.0, Partial(np.ones((data.npos, K), dtype=bool), np.zeros((K, n))))])
         self._workspace: tuple[Node, Moves] | None = None
@@ -213,7 +218,9 @@ class AssignmentTree(BestFirst[Partial]):
     @property
     def proven(self) -> float:
         """Lower bound on the optimum, less the rounding."""
-        _, closed, error = self.best.limits
+        _, closed, error = (
+            self.best.limits
+        )  # least bound of nodes that kernels closed, largest rounding error
         return min(super().bound, float(closed)) - float(error)
 
     def expand(self, node: OpenNode[Partial]) -> list[tuple[float, Partial]]:

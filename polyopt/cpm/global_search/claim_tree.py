@@ -1,11 +1,12 @@
 """A branch-and-bound tree that proves a lower bound for the Convex Polytope Machine, as a file.
 
-A *claim* is a file that the small program :mod:`polyopt.check` verifies in exact arithmetic. The claim of a
-global search is a tree over assignments of the positives to faces; it is built after the search, whose own
-bounds are too complex for the file. At a node some positives are assigned to faces and the losses of the
-others are replaced by 0, so the faces are separate programs. Multipliers alpha (K, n) of the K faces bound
-their costs from below by weak duality; the sum over the faces is the node's bound. The tree need only show
-that no assignment costs less than a *goal*, which is at most the known bound on the optimum.
+A *claim* is a file that a small program, the checker :mod:`polyopt.check`, verifies in exact arithmetic;
+:class:`Evidence` is a function that makes its content. The claim of a global search is a tree over
+assignments of the positives to faces; it is built after the search, whose own bounds are too complex for it.
+At a node some positives are assigned to faces and the losses of the others are replaced by 0, so the faces
+are separate programs. Multipliers alpha (K, n) of the K faces bound their costs from below by weak duality;
+the sum over the faces is the node's bound, the least bound of all leaves is the tree's. The tree need only
+show that no assignment costs less than a *goal*, which is at most the known bound on the optimum.
 
 Strong branching chooses the positive to branch on: that with the largest product, over its faces, of the
 increases of the bound (Achterberg, Koch & Martin, Branching rules revisited, 2005). Multipliers are rounded
@@ -132,7 +133,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
 
     @property
     def objective(self) -> float:
-        """The bound at which nodes are closed: the goal, or the least of closed leaves if that is smaller."""
+        """The bound at which nodes are closed: the goal, or if that is missed the least of closed leaves."""
         return min(self.goal, self._closed)
 
     @property
@@ -152,6 +153,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
                 return []
             polished = leaf._replace(is_polished=True)
             return [(self._improve(polished, range(self.n_faces)), polished)]
+        # Write the positive and its children into the file's node; a child starts with the trial move.
         p, changes = branching
         entries: list[dict[str, Any]] = [{} for _ in changes]
         leaf.entry["sample"], leaf.entry["ways"] = int(self.order[self.data.inside + p]), entries
@@ -176,6 +178,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
             np.clip(alpha[k], 0.0, caps, out=alpha[k])
             hyperplane(data, alpha[k], w)
             climb(data, zero, caps, alpha[k], w, sweeps, np.inf, min_increase * gap)
+            # Round to the grid: the file's multipliers have few digits.
             alpha[k] = np.minimum(np.round(alpha[k] / self.grid) * self.grid, caps)
         bound = self._bound_of(alpha)
         if bound < 0.0:  # by rounding; zero multipliers prove 0

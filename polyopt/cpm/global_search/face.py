@@ -1,7 +1,8 @@
 """One face of the Convex Polytope Machine on small dense data: its dual, by coordinates or interior point.
 
-The samples are rows y_i x̃_i, those inside (y = -1) first. For a face to which the positives in P are assigned
-the dual is
+The samples are rows y_i x̃_i with x̃ = (x, 1), those inside the polytope (y = -1) first. The program of a face
+w to which the positives in P are assigned is min ‖w‖² + Σ C_i [1 − y_i w·x̃_i]_+, the sum over the negatives
+and P, and its dual is
 
     max  D(a) = Σ a_i − ‖w‖²,   w = ½ Σ a_i y_i x̃_i,   0 ≤ a_i ≤ C_i, and a_i = 0 for positives not in P,
 
@@ -51,8 +52,8 @@ class Samples(Struct):
 class Best(Struct):
     """The incumbent W (K, d), and limits (3,) for its search tree.
 
-    limits: three numbers: the incumbent's cost; the least bound of the nodes that kernels closed; the largest
-        rounding error of a computed bound.
+    limits: the incumbent's cost; the least bound of the nodes that kernels closed; the largest rounding error
+        of a computed bound.
     """
 
     signature = "W!: f8 (K, d); limits!: f8 (l)"
@@ -116,8 +117,8 @@ def climb(
 ) -> float:  # fmt: skip
     """Maximise D over the box [low, high] by coordinate sweeps; update a and w in place, return the increase.
 
-    The ascent ends after `sweeps` sweeps, once D has increased by `target`, after a sweep that increases D by
-    at most `min_increase`, or at the time limit.
+    w is the hyperplane of a. The ascent ends after `sweeps` sweeps, once D has increased by `target`, after a
+    sweep that increases D by at most `min_increase`, or at the time limit.
     """
     total, result, per_call = 0.0, np.zeros(3), _sweeps_per_call(data)
     while sweeps > 0:
@@ -157,7 +158,7 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     if not caps.any():
         return
     seconds = None if clock.left is None else max(clock.left, _MIN_SECONDS)
-    solution = solve_explicit_face(data.A * data.y[:, None], data.y, caps, seconds)
+    solution = solve_explicit_face(data.A * data.y[:, None], data.y, caps, seconds)  # of rows x̃
     if solution is None:
         return
     new_a, new_w = np.clip(solution.duals["margin"], 0.0, caps), np.empty_like(w)
@@ -165,6 +166,7 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     value = dual_value(a, 0.5 * a @ data.A)
     if dual_value(new_a, new_w) > value - 1e-9 * abs(value):  # prefer new_a if equal: it belongs to w
         a[:] = new_a
+    # Keep the best of three hyperplanes: the given one, that of new_a, and the interior point's own.
     w[:] = min((w.copy(), new_w, solution["w"]), key=lambda v: _face_cost(data, caps, v))
 
 

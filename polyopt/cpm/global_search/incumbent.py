@@ -1,6 +1,6 @@
 """The first incumbent of the global search, by heuristics (:func:`find_incumbent`).
 
-There are three heuristics:
+Each offers its faces to the incumbent `best`, which is replaced if they cost less. There are three:
 
 1. *Alternation* (alternating minimisation over faces and assignment) from many starts, and *dual ascents*
    (:class:`polyopt.cpm.dual.DualProblem`: alternation whose faces are approximate, by coordinate ascent on
@@ -38,7 +38,7 @@ class Options:
     columns_time: float = 0.2  # fraction of the time limit for column generation
     kicks_time: float = 0.3  # fraction of the time limit for kicks
     ascents_time: float = 0.4  # fraction of the starts' time for all batches of dual ascents
-    fewer_time: float = 0.3  # fraction of the starts' time left, for the solution with one face less
+    fewer_time: float = 0.3  # fraction of the time left to the starts, for the solution with one face less
     # Samples × dimensions × faces from which dual ascents and kicks are used; chosen on six data sets, sonar
     # and ionosphere among them, and some pairs of digits
     min_size_for_ascents: int = 10_000
@@ -69,7 +69,7 @@ def find_incumbent(
 ) -> None:
     """Improve the incumbent `best` in place.
 
-    precision: alternation stops at a precision of `precision` times the sum of all costs.
+    precision: precision of alternation, relative to the sum of all costs of slack.
     starts: number of random directions, and of random assignments, from which alternation starts.
 
     If the data are large enough, dual ascents come before the alternations, and column generation and kicks
@@ -77,11 +77,12 @@ def find_incumbent(
     """
     is_large = _has_ascents(data, len(best.W))
     limit = clock.left
+    # Column generation needs time only in more than a few features: in few, prices.py runs it later.
     is_wide = is_large and data.A.shape[1] > MAX_FEATURES + 1
     later_time = OPTIONS.kicks_time + (OPTIONS.columns_time if is_wide else 0.0)
     starts_clock = clock.part(1.0 - later_time if is_large else 1.0)
     _from_many(data, best, precision, starts, starts_clock, rng)
-    # Columns need both classes. With few features the price bound (prices.py) runs column generation itself.
+    # Column generation needs both classes.
     if is_wide and 0 < data.inside < len(data.C):
         part = Clock(None if limit is None else OPTIONS.columns_time * limit)
         improve_by_columns(data, best, part, rng)

@@ -1,11 +1,11 @@
 """Lower bound for the Convex Polytope Machine in few dimensions: column generation and branch and bound.
 
 The machine is a facility location problem: K facilities, the faces, are placed. A face w costs by itself
-f(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+, and each positive has the hinge loss h_i(w) = C_i [1 − w·x̃_i]_+ of its
-cheapest face. The bound has one multiplier per positive, its *price* λ_i.
+f(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+ with x̃ = (x, 1), and each positive has the hinge loss
+h_i(w) = C_i [1 − w·x̃_i]_+ of its cheapest face. The bound has a multiplier per positive, its *price* λ_i.
 
-Theorem. For any λ ≥ 0 let G(w) = f(w) + Σ_pos min(h_i(w), λ_i), and G ≥ B for all w. Then any K faces
-together cost at least Σ λ_i + K (B − Σ λ_i).
+Theorem. Let λ ≥ 0, and let G(w) = f(w) + Σ_pos min(h_i(w), λ_i) be the *priced cost* of a face. If G(w) ≥ B
+for all w, then any K faces together cost at least Σ λ_i + K (B − Σ λ_i).
 
 Proof. For numbers h_1 ... h_K, min_k h_k ≥ λ − max_k [λ − h_k]_+ ≥ λ − Σ_k [λ − h_k]_+, which is
 λ + Σ_k (min(h_k, λ) − λ). Put in h_ik for each positive, add up, and add Σ_k f(w_k): the cost is at least
@@ -14,10 +14,10 @@ Proof. For numbers h_1 ... h_K, min_k h_k ≥ λ − max_k [λ − h_k]_+ ≥ λ
 So each face is bounded separately, in dimension d instead of K d, and the bound does not depend on the order
 of the faces. At the best prices it is the value of the linear relaxation over all possible faces; on the data
 tried that is mostly the optimum itself, as in other location problems. Column generation finds it: the prices
-are multipliers of a linear program over the known faces (:func:`location_prices`), and faces that cost less
-at these prices are added (:class:`LeastFace`). :class:`PriceSearch` alternates between the two.
+are multipliers of a linear program over the known faces (:func:`location_prices`), and faces with a smaller
+priced cost than these are added (:class:`LeastFace`). :class:`PriceSearch` alternates between the two.
 
-**The location program.** With the costs f_t and losses h_ti of the known faces t,
+**The location program** selects among the known faces t, with costs f_t and losses h_ti: its relaxation is
 
     min Σ_t f_t z_t + Σ_ti h_ti x_ti   s.t.   Σ_t x_ti = 1 for each i,   0 ≤ x_ti ≤ z_t,   Σ_t z_t = K,
 
@@ -27,15 +27,15 @@ centrality corrections, from a feasible point. Eliminating the slacks, then x, t
 alone, so a step costs (faces)² times the positives. An interior point ends near the centre of the optimal
 prices, which changes little from one program to the next. The bound is valid for any λ ≥ 0.
 
-**The least face at fixed prices.** Rows of the samples are y_i x̃_i, r_i = y_i x̃_i·w, and
+**The least face at fixed prices.** With r_i = y_i x̃_i·w, where y_i = -1 for negatives,
 
     G(w) = ‖w‖² + Σ_neg C_i [1 − r_i]_+ + Σ_pos min(C_i [1 − r_i]_+, λ_i)
 
 is not convex. It is minimised by branch and bound over boxes of the coefficients w, so features must be few.
-With the cost U of a known face, the first box is |w_j| ≤ √U: outside of it G(w) ≥ ‖w‖² > U. For w in a box
-Q = Π_j Q_j, each r_i is in an interval [l_i, u_i].
+With the priced cost U of a known face, the first box is |w_j| ≤ √U: outside of it G(w) ≥ ‖w‖² > U. For w in
+a box Q = Π_j Q_j, each r_i is in an interval [l_i, u_i].
 
-Theorem. For each sample let a_i (1 − r) + c_i be no more than its term in G for all r in [l_i, u_i]. Then
+Theorem. For each sample let a_i (1 − r) + c_i be at most its term in G at every r in [l_i, u_i]. Then
 
     G(w) ≥ Σ c_i + Σ a_i + Σ_j min_{w_j ∈ Q_j} ( w_j² − v_j w_j ), v = Σ a_i y_i x̃_i, for all w ∈ Q.
 
@@ -56,6 +56,8 @@ linearly to 0 at r = 1, and is 0 beyond. There are four cases:
 
 The best a_i gives the convex envelope of the term. So the error of the bound is of second order in the size
 of the box, and 0 once all terms are convex. The a_i are optimised by coordinate ascent.
+
+The arrays of all samples begin with the ``inside`` negatives; the npos positives follow.
 
 Rounding. Intervals are widened by the rounding of their sums, c_i is made valid at both ends, a running error
 bound of everything else is subtracted from the bound, and ρ_j is increased by the error of v_j.
@@ -97,6 +99,8 @@ class Options:
     max_boxes: int = 200_000  # largest number of boxes of one search for the least face
     max_new_faces: int = 20  # largest number of faces that a round adds
     tolerance_ratio: float = 0.2  # largest tolerance of a search for the least face, relative to gap / K
+    min_tolerance_ratio: float = 0.2  # smallest such tolerance, relative to the allowed gap / K
+    tolerance_decrease: float = 0.1  # factor of the tolerance after a round without a new face
     min_gap_decrease: float = 0.1  # relative decrease of the gap below which a round counts as idle
     max_idle_rounds: int = 3  # number of idle rounds in a row that are allowed; one more ends the search
     max_idle_rounds_near: int = 12  # allowed number if the gap is at most 100 times the search's tolerance
@@ -115,7 +119,7 @@ class FaceBox(Struct):
     lower, upper (n,): the intervals [l_i, u_i].
     movable (n,): indices of the samples whose a_i may change.
     gap_parts (d,): contribution of each coefficient to the gap between G(w) and the bound.
-    results (4,): bound, cost, index of the coefficient and cut, as :func:`examine_face_box` returns them.
+    results (4,): the values that :func:`examine_face_box` returns.
     """
 
     signature = (
@@ -131,7 +135,7 @@ def face_box_for(data: Samples) -> FaceBox:
     return FaceBox(*of_features, *of_samples, np.zeros(n, np.int64), np.zeros(d), np.zeros(4))
 
 
-# G(w) at these prices.
+# The priced cost G(w).
 priced_cost = kernel("cpm_price_of", "data: Samples; prices: f8 (p); w: f8 (d)", returns="f8")
 
 _examine = kernel(
@@ -159,14 +163,14 @@ def examine_face_box(
         the index of the coefficient to cut, -1 if no part of the box is left; and where to cut it.
     """
     _examine(data, prices, box, codes, goal)
-    bound, cost, j, cut = box.results.tolist()
-    return bound, cost, int(j), cut
+    bound, value, j, cut = box.results.tolist()
+    return bound, value, int(j), cut
 
 
 def priced_face(data: Samples, prices: Vector, positives: NDArray[np.bool_]) -> Vector:
-    """Return a face w (d,) of low cost G at these prices, a local minimum.
+    """Return a face w (d,) of low priced cost, a local minimum.
 
-    positives (npos,): a mask. Two steps alternate from it: fit a face to the positives of the mask; set the
+    positives (npos,): mask from which two steps alternate: fit a face to the positives of the mask; set the
         mask to the positives whose loss on that face is below their price.
     """
     n, d = data.A.shape
@@ -211,7 +215,7 @@ class _Direction(NamedTuple):
     z: Vector  # (faces,)
     mu: float
     prices: Vector  # (npos,)
-    pairs: Vector  # (2, faces, npos) change of x and z − x
+    slacks: Vector  # (2, faces, npos) change of the slacks x and z − x
     duals: Vector  # (2, faces, npos) change of their multipliers h − λ + s and s
 
 
@@ -219,7 +223,7 @@ class _InteriorPoint:
     """A feasible interior point.
 
     weights (faces,), prices (npos,), mu: z, λ and μ.
-    pairs, duals (2, faces, npos): x and z − x, and their multipliers h − λ + s and s.
+    slacks, duals (2, faces, npos): x and z − x, and their multipliers h − λ + s and s.
     """
 
     def __init__(self, costs: Vector, hinges: Vector, n_faces: int):
@@ -227,8 +231,9 @@ class _InteriorPoint:
         self.n_faces = n_faces
         self.weights = np.full(count, n_faces / count)
         x = np.full((count, npos), 1.0 / count)
-        self.pairs = np.stack([x, (n_faces - 1) * x])
-        # Positive multipliers: s_ti ≥ `scale`, the same for all i, and h − λ + s ≥ (K − 1) `scale`.
+        self.slacks = np.stack([x, (n_faces - 1) * x])
+        # Strictly feasible multipliers for K ≥ 2: s_ti is the same for all i and at least `scale`, and
+        # h − λ + s is at least (K − 1) `scale`.
         scale = max(hinges.max(), float(np.ptp(costs)) / npos, np.finfo(float).tiny)
         self.mu = float(costs.min()) - npos * scale
         multipliers = np.repeat((costs - self.mu)[:, None] / npos, npos, axis=1)
@@ -238,7 +243,7 @@ class _InteriorPoint:
     @property
     def gap(self) -> float:
         """Duality gap."""
-        return float((self.pairs * self.duals).sum())
+        return float((self.slacks * self.duals).sum())
 
     @property
     def value(self) -> float:
@@ -247,26 +252,28 @@ class _InteriorPoint:
 
     def step(self) -> bool:
         """Take a predictor-corrector step; return False if it failed."""
-        pairs, duals = self.pairs, self.duals
-        newton = _Newton(pairs, duals)
-        products, gap = pairs * duals, self.gap
+        slacks, duals = self.slacks, self.duals
+        newton = _Newton(slacks, duals)
+        products, gap = slacks * duals, self.gap
         if not newton.is_sound:
             return False
         predictor = newton.solve(-products)
         fraction = OPTIONS.step_fraction
+        # The predictor alone would go up to the boundary.
         primal_step, dual_step = (min(1.0, step / fraction) for step in self._step_lengths(predictor))
-        predicted = (pairs + primal_step * predictor.pairs) * (duals + dual_step * predictor.duals)
+        predicted = (slacks + primal_step * predictor.slacks) * (duals + dual_step * predictor.duals)
         predicted_gap = float(predicted.sum())
         # Mehrotra: the common value of the products to aim at, from the gap that the predictor reaches.
         centred = min((predicted_gap / gap) ** 3, 0.3) * gap / products.size
         lower, upper = centred / 10.0, 10.0 * centred
-        rhs = centred - products - primal_step * dual_step * predictor.pairs * predictor.duals
+        rhs = centred - products - primal_step * dual_step * predictor.slacks * predictor.duals
         direction = newton.solve(rhs)
         primal_step, dual_step = self._step_lengths(direction)
         # Gondzio: correct the direction, so that a longer step keeps the products in [lower, upper].
         for _ in range(OPTIONS.max_corrections):
             trial_primal, trial_dual = min(1.0, 1.1 * primal_step + 0.1), min(1.0, 1.1 * dual_step + 0.1)
-            trial_products = (pairs + trial_primal * direction.pairs) * (duals + trial_dual * direction.duals)
+            trial_slacks = slacks + trial_primal * direction.slacks
+            trial_products = trial_slacks * (duals + trial_dual * direction.duals)
             rhs = rhs + np.maximum(np.clip(trial_products, lower, upper) - trial_products, -upper)
             corrected = newton.solve(rhs)
             new_primal, new_dual = self._step_lengths(corrected)
@@ -276,17 +283,18 @@ class _InteriorPoint:
         if not np.isfinite(primal_step + dual_step + direction.mu):
             return False
         self.weights += primal_step * direction.z
-        self.pairs += primal_step * direction.pairs
+        self.slacks += primal_step * direction.slacks
         self.mu += dual_step * direction.mu
         self.prices += dual_step * direction.prices
         self.duals += dual_step * direction.duals
-        return bool(self.pairs.min() > 0.0 and self.duals.min() > 0.0)
+        return bool(self.slacks.min() > 0.0 and self.duals.min() > 0.0)
 
     def _step_lengths(self, direction: _Direction) -> tuple[float, float]:
-        """Return primal and dual step lengths up to 1: a fraction of those at which a pair or dual is 0."""
+        """Return primal and dual step lengths: `step_fraction` of the way to the boundary, but at most 1."""
         fraction = OPTIONS.step_fraction
-        steepest = float((-direction.pairs / self.pairs).max()), float((-direction.duals / self.duals).max())
-        return fraction / max(steepest[0], fraction), fraction / max(steepest[1], fraction)
+        slack_decrease = float((-direction.slacks / self.slacks).max())  # largest relative decrease
+        dual_decrease = float((-direction.duals / self.duals).max())
+        return fraction / max(slack_decrease, fraction), fraction / max(dual_decrease, fraction)
 
 
 class _Newton:
@@ -301,9 +309,9 @@ class _Newton:
     in these equations only; the others are those of the location program.
     """
 
-    def __init__(self, pairs: Vector, duals: Vector):
-        self.pairs, self.duals = pairs, duals
-        self.a, self.b = pairs[0] / duals[0], duals[1] / pairs[1]
+    def __init__(self, slacks: Vector, duals: Vector):
+        self.slacks, self.duals = slacks, duals
+        self.a, self.b = slacks[0] / duals[0], duals[1] / slacks[1]
         self.reciprocal = 1.0 / (1.0 + self.a * self.b)
         self.q, self.k = self.a * self.reciprocal, self.b * self.reciprocal
         self.g = self.a * self.b * self.reciprocal
@@ -316,8 +324,8 @@ class _Newton:
         self.inverse = np.linalg.pinv(system, hermitian=True) if self.is_sound else system
 
     def solve(self, rhs: Vector) -> _Direction:
-        """Return the direction that changes the products pairs · duals by `rhs`, to first order."""
-        slack_rhs = rhs[1] / self.pairs[1]
+        """Return the direction that changes the products slacks · duals by `rhs`, to first order."""
+        slack_rhs = rhs[1] / self.slacks[1]
         e = (rhs[0] / self.duals[0] - self.a * slack_rhs) * self.reciprocal
         r = slack_rhs + self.b * e
         reduced_rhs = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.q_sums)).sum(axis=1)
@@ -332,10 +340,10 @@ class _Newton:
 
 
 class Columns:
-    """The columns of the location program, which are the known faces W, and its solution.
+    """The columns of the location program: the known faces W, with their costs f and losses h of positives.
 
-    tol: relative gap of the location program.
-    precision: precision of alternation from the K faces of largest weight, relative to the incumbent's cost.
+    tol: relative gap to which the location program is solved.
+    precision: precision of alternation (between assigning positives and fitting faces), relative to the cost.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, precision: float):
@@ -343,7 +351,7 @@ class Columns:
         self.W: list[Vector] = []
         self._costs: list[float] = []
         self._hinges: list[Vector] = []
-        self._known: set[bytes] = set()
+        self._known: set[bytes] = set()  # the known faces, rounded
 
     def add_initial(self, clock: Clock, rng: np.random.Generator, max_faces: float = np.inf) -> None:
         """Add the incumbent's faces, constant faces, and faces of random assignments, up to `max_faces`."""
@@ -353,12 +361,13 @@ class Columns:
         for bias in (-1.0, 1.0):
             self.add(np.append(np.zeros(points.shape[1] - 1), bias))
         for _ in range(OPTIONS.random_starts):
-            face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
+            assignment = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
                 if clock.is_over or len(self.W) >= max_faces:
                     return
-                prices = np.where(face == k, np.inf, 0.0)  # only the losses of positives on face k count
-                self.add(priced_face(self.data, prices, face == k))
+                # At these prices only the losses of positives assigned to face k count.
+                prices = np.where(assignment == k, np.inf, 0.0)
+                self.add(priced_face(self.data, prices, assignment == k))
 
     def add(self, w: Vector) -> None:
         """Add a face, unless it is known already."""
@@ -372,25 +381,25 @@ class Columns:
         self._hinges.append(loss[inside:])
 
     def solve_prices(self, clock: Clock) -> Location | None:
-        """Solve the location program; alternate from the K faces of largest weight, and offer the result."""
+        """Solve the location program; offer the K faces of largest weight, improved by alternation."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
         location = location_prices(costs, hinges, len(self.best.W), self.tol)
         if location is not None:
             by_weight = np.argsort(-location.weights, kind="stable")
             # np.resize repeats faces if fewer than K are known.
             W = np.array([self.W[t] for t in np.resize(by_weight, len(self.best.W))])
-            face = (self.data.points @ W.T).argmax(axis=1)
-            self.best.offer(alternate(self.data, face, W, self.precision * self.best.cost, clock), W)
+            assignment = (self.data.points @ W.T).argmax(axis=1)
+            self.best.offer(alternate(self.data, assignment, W, self.precision * self.best.cost, clock), W)
         return location
 
     def least_cost(self, prices: Vector) -> float:
-        """Return the least G(w) of the known faces."""
+        """Return the least priced cost of the known faces."""
         return min(priced_cost(self.data, prices, w) for w in self.W)
 
     def below_price(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
         """Return a mask (npos,) of the positives whose loss on a face is below their price."""
-        rows = slice(self.data.inside, None)
-        return np.asarray(np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices)
+        loss = np.maximum(1.0 - self.data.points @ w, 0.0) * self.data.C[self.data.inside :]
+        return np.asarray(loss < prices)
 
 
 class Box(NamedTuple):
@@ -398,21 +407,22 @@ class Box(NamedTuple):
 
     low: Vector  # (d,)
     high: Vector  # (d,)
-    codes: NDArray[np.uint8]  # (n,) a_i in units of C_i / 255, for the first bound
+    codes: NDArray[np.uint8]  # (n,) a_i from which those of this box are optimised, in units of C_i / 255
 
 
 class LeastFace(BestFirst[Box]):
-    """Branch and bound for the face with the least G.
+    """Branch and bound for the face with the least priced cost; all costs below are priced costs.
 
-    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `tolerance`.
+    It finds faces below `known_cost`, the least of the known faces, or proves that none is below it by more
+    than `tolerance`.
 
-    faces: of each face found its cost, the number of its node (so that a sort never compares two w), and w.
-    goal: boxes without a face that costs less than the goal are closed.
+    faces: for each face found its cost, the number of its node (so that a sort never compares two w), and w.
+    goal: boxes are closed if no face in them costs less than the goal.
     """
 
     def __init__(self, data: Samples, prices: Vector, known_cost: float, tolerance: float, work: FaceBox):
         n, d = data.A.shape
-        super().__init__(0.0, n + 16 * d + 400)
+        super().__init__(0.0, node_bytes=n + 16 * d + 400)  # codes, low and high, and some objects
         self.data, self.prices, self.work = data, prices, work
         self.known_cost, self.tolerance = known_cost, tolerance
         self.goal = known_cost - tolerance
@@ -422,10 +432,10 @@ class LeastFace(BestFirst[Box]):
 
     @property
     def objective(self) -> float:
-        """The goal: all faces in the parts of a box that shrinking removes cost at least as much."""
+        """The goal: shrinking a box proves no bound above the goal for the removed parts."""
         return self.goal
 
-    cutoff = objective  # the goal includes the tolerance already
+    cutoff = objective  # `BestFirst` would subtract a tolerance, but the goal includes it already
 
     def expand(self, node: OpenNode[Box]) -> list[tuple[float, Box]]:
         """Bound a box and cut it in two."""
@@ -434,6 +444,7 @@ class LeastFace(BestFirst[Box]):
         codes = node.state.codes.copy()
         bound, cost, j, cut = examine_face_box(self.data, self.prices, work, codes, self.goal)
         bound = max(bound, node.bound)
+        # Half of the tolerance is the decrease that counts; the other half is left to the proof.
         if cost < self.known_cost - 0.5 * self.tolerance:
             self.faces.append((cost, self.nodes, work.w.copy()))
             self.goal = min(self.goal, cost - 0.5 * self.tolerance)
@@ -459,8 +470,9 @@ class PriceSearch:
         self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol)
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
-        self._polished_cost, self._n_idle = np.inf, 0  # of the last polished incumbent; idle rounds in a row
-        self._tolerance = OPTIONS.tolerance_ratio * best.cost / self.n_faces  # of the next search for a face
+        self._polished_cost = np.inf  # cost of the last incumbent whose faces were solved precisely
+        self._n_idle = 0  # number of idle rounds in a row
+        self._tolerance = OPTIONS.tolerance_ratio * best.cost / self.n_faces  # for the next search for a face
         self.columns.add_initial(Clock(), rng)
 
     @property
@@ -474,9 +486,14 @@ class PriceSearch:
         return self.best.cost - self.bound <= self.tol * self.best.cost
 
     def run_round(self, clock: Clock) -> None:
-        """Solve for the prices, bound the least G at these prices, and add new faces of low cost."""
+        """Solve for the prices, bound the least priced cost, and add new faces with low ones.
+
+        The tolerance of the search for a face stays while rounds add faces, and else decreases; it is kept
+        between `min_tolerance_ratio` · tol · cost / K and `tolerance_ratio` · gap / K. The rounds end if the
+        gap is closed, after too many idle rounds, or with neither a new face nor a smaller tolerance to try.
+        """
         columns = self.columns
-        min_tolerance = 0.2 * self.tol * self.best.cost / self.n_faces
+        min_tolerance = OPTIONS.min_tolerance_ratio * self.tol * self.best.cost / self.n_faces
         tolerance = max(self._tolerance, min_tolerance)
         location = columns.solve_prices(clock)
         if location is None:
@@ -490,6 +507,7 @@ class PriceSearch:
         if new_bound > self.bound:
             self.bound, self.prices = new_bound, prices
         n_known = len(columns.W)
+        # Add the cheapest faces found, each or the local minimum near it.
         for _, _, w in sorted(search.faces)[: OPTIONS.max_new_faces]:
             better = priced_face(self.data, prices, columns.below_price(w, prices))
             columns.add(min(w, better, key=lambda face: priced_cost(self.data, prices, face)))
@@ -499,7 +517,7 @@ class PriceSearch:
         has_fallen = self.bound - old_bound > OPTIONS.min_gap_decrease * (self.best.cost - old_bound)
         self._n_idle = 0 if has_fallen else self._n_idle + 1
         max_tolerance = OPTIONS.tolerance_ratio * gap / self.n_faces
-        self._tolerance = min(tolerance if has_new else 0.1 * tolerance, max_tolerance)
+        self._tolerance = min(tolerance if has_new else OPTIONS.tolerance_decrease * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
         patience = OPTIONS.max_idle_rounds_near if is_near else OPTIONS.max_idle_rounds
         # New faces or a smaller tolerance can improve the bound; after the time limit nothing is known.
@@ -511,7 +529,7 @@ class PriceSearch:
         cost = self.best.cost
         if cost == self._polished_cost or cost - self.bound > OPTIONS.polish_gap * cost:
             return
-        face = (self.data.points @ self.best.W.T).argmax(axis=1)
-        _, W = polished_faces(self.data, self.best, face, self.tol, clock)
+        assignment = (self.data.points @ self.best.W.T).argmax(axis=1)
+        _, W = polished_faces(self.data, self.best, assignment, self.tol, clock)
         self.best.offer(total_cost(self.data, W)[0], W)
         self._polished_cost = self.best.cost

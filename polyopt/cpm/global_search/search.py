@@ -16,8 +16,8 @@ so the search is reproducible by its seed.
 
 Each of the three is needed, as measured with three faces and 25 s on three quarters of each data set: without
 the assignment tree wdbc keeps a gap of 0.09 %; without prices 200 two-dimensional samples have a gap of 3.5 %
-after 13 s instead of none after 1 s. Without the kicks of the first incumbent (:mod:`.incumbent`) the gap of
-ionosphere is 9.2 % instead of 5.2 %.
+after 13 s instead of 0 after 1 s. Without kicks, random changes of the first incumbent (:mod:`.incumbent`),
+the gap of ionosphere is 9.2 % instead of 5.2 %.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Options(best_first.Options):
     starts_large: int = 5  # number of random starts of the incumbent for more samples
     starts_time: float = 0.2  # fraction of the time limit for the incumbent's heuristics
     turn: int = 2  # nodes of the assignment tree in a turn, per dimension
-    # Turns before the spread tree begins: 3 doubled the time of 60 samples of pima, 100 added a fifth
+    # Turns before the spread tree begins. 60 samples of pima took twice as long with 3, 1.2 times with 100
     turns_before_spread: int = 100
     slowdown_if_behind: int = 10  # turns per node of the spread tree if its bound is not the largest
     time_ahead: float = 0.8  # fraction of a limited time for the spread tree if its bound is the largest
@@ -163,16 +163,18 @@ class _Search(AssignmentTree):
         self.prices: PriceSearch | None = None
         self.spread: SpreadSearch | None = None
         self.spread_since = self.spread_seconds = 0.0  # time of the spread tree's start, and seconds it used
-        self._largest_bound = 0.0
+        self._largest_bound = 0.0  # largest value of `bound` so far
 
     def solve(self, known: Sequence[Vector], max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
         data, best, clock, options = self.data, self.best, self.clock, self.options
         try:
+            # The first incumbent
             starts, precision = (options.starts_large, 1e-7) if self.is_large else (options.starts, 1e-9)
             find_incumbent(data, best, precision, starts, clock.part(options.starts_time), self.rng)
             for W in known:
                 try_faces(data, best, precision, W, clock)
+            # Column generation, after some nodes of the assignment tree if these are cheap
             K = len(best.W)
             if self.uses_prices and (self.is_large or K**data.npos > options.min_assignments_prices):
                 first_nodes = options.work_before_prices // (len(data.C) * data.npos * K)
@@ -188,6 +190,7 @@ class _Search(AssignmentTree):
                     self.record(clock)
                 if self.prices.is_closed:
                     return self.record(clock)
+            # The two trees
             if self.uses_spread:
                 self.spread = SpreadSearch(data, best, self.tol, clock, effective_n_jobs(self.n_jobs))
                 self.spread_since = clock.seconds
@@ -262,6 +265,7 @@ class _Search(AssignmentTree):
         tree_bound = max(self.proven, 0.0 if self.spread is None else self.spread.bound)
         if self.prices is not None and self.prices.bound > tree_bound:
             duals["price"] = unmerge(self.prices.prices_of_samples, data.C, self.merged, C)[:, 0]
+        # Values and assignment are of the original samples.
         value = objective(X, y, W, C)
         if value > best.cost:
             W, value = best.W.copy(), objective(X, y, best.W, C)

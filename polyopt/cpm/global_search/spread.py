@@ -1,12 +1,13 @@
 """Lower bound for the Convex Polytope Machine in any dimension: multipliers that depend on the assignment.
 
-A node of the tree has assigned some positives to faces; the others are undecided. A *completion* assigns
-these as well. The dual multipliers of a face are an affine function of the set of undecided positives that a
-completion assigns to it, so they bound every completion from below (:class:`SpreadNode`). The tree is
-:class:`SpreadSearch`.
+The machine has K faces, and each positive is assigned to one of them. A face w costs ‖w‖² plus the hinge
+losses C_j [1 − y_j w·x̃_j]_+ of all negatives and of its positives, where x̃ = (x, 1). Branch and bound is over
+these assignments: at a node some positives are assigned, and the others are *undecided*; a *completion*
+assigns these as well. The dual multipliers of a face are an affine function of the set of undecided positives
+that a completion assigns to it, so they bound every completion from below (:class:`SpreadNode`).
 
 **One face.** The samples that are on the face for certain, the negatives and the positives assigned to it,
-have the rows A_j = y_j x̃_j; the undecided positives have the rows P_i. Let S be the set of undecided
+have the rows A_j = y_j x̃_j; the undecided positives have the rows P_i = x̃_i. Let S be the set of undecided
 positives on the face. Then sample j has the multiplier a_j + Σ_{i∈S} δ_ij, where the *move* δ_ij is the
 change due to i, and each i in S has the multiplier β_i. With e_i = β_i P_i + Σ_j δ_ij A_j and s_i = β_i + Σ_j
 δ_ij, the face costs at least, by weak duality,
@@ -51,17 +52,17 @@ c d − μ log(1 − ρ/d), is concave in ρ, so a linear function majorises it,
 multiplier minorises Φ. Most moves stay 0: only every fourth sweep visits all of them.
 
 **The shares** are optimised for fixed multipliers. Let p_k = Σ_j a_kj A_kj, let E_k be the matrix with
-columns e_ik, D_k = diag(d_ik), M_k = D_k − E_k' E_k and c_ik = s_ik − ½ e_ik·p_k − ¼ d_ik. Up to a constant
+columns e_ik, D_k = diag(d_ik), Q_k = D_k − E_k' E_k and c_ik = s_ik − ½ e_ik·p_k − ¼ d_ik. Up to a constant
 the bound of the theorem is
 
-    β(θ) = −¼ Σ_k θ_k' M_k θ_k + Σ_i min_k ( c_ik + ½ (M_k θ_k)_i ).
+    b(θ) = −¼ Σ_k θ_k' Q_k θ_k + Σ_i min_k ( c_ik + ½ (Q_k θ_k)_i ).
 
-Theorem. β is largest at the θ that minimises γ(z) = Σ_k ( c_k·z_k + ¼ z_k' M_k z_k ) over z_i ≥ 0,
-Σ_k z_ik = 1 for each i, and there β(θ) = γ(θ).
+Theorem. b is largest at the θ that minimises γ(z) = Σ_k ( c_k·z_k + ¼ z_k' Q_k z_k ) over z_i ≥ 0,
+Σ_k z_ik = 1 for each i, and there b(θ) = γ(θ).
 
-Proof. Σ_i e_i e_i'/d_i ⪯ I is equivalent to E'E ⪯ D, so M_k is positive semidefinite. Hence γ is convex, and
-for any θ and z, ¼ z' M z ≥ ½ z' M θ − ¼ θ' M θ: γ(z) ≥ −¼ Σ_k θ_k' M_k θ_k + Σ_ik z_ik (c_ik + ½ (M_k θ_k)_i)
-≥ β(θ). At a minimiser z_i is positive only on faces with the least slope c_ik + ½ (M_k z_k)_i, so both
+Proof. Σ_i e_i e_i'/d_i ⪯ I is equivalent to E'E ⪯ D, so Q_k is positive semidefinite. Hence γ is convex, and
+for any θ and z, ¼ z' Q z ≥ ½ z' Q θ − ¼ θ' Q θ: γ(z) ≥ −¼ Σ_k θ_k' Q_k θ_k + Σ_ik z_ik (c_ik + ½ (Q_k θ_k)_i)
+≥ b(θ). At a minimiser z_i is positive only on faces with the least slope c_ik + ½ (Q_k z_k)_i, so both
 inequalities are equalities for θ = z. ∎
 
 A kernel minimises γ by coordinate descent: it moves weight of one sample between two faces at a time.
@@ -71,11 +72,12 @@ multipliers and convex in the shares. So the shares make only a fifth of the ste
 multipliers are optimised again; the bound is computed with the best shares. The bound is valid for any
 feasible multipliers and any shares: convergence affects its tightness alone.
 
-**The tree** branches on the sample whose fractional shares reduce the bound most, and forbids a face to a
-sample if the bound with the sample on that face reaches the incumbent's cost.
+**The tree** (:class:`SpreadSearch`) branches on the positive whose fractional shares reduce the bound most,
+and forbids it a face if the bound with the positive on that face reaches the cost of the incumbent, the best
+faces known.
 
 **Rounding.** The vectors e, v and the matrix Σ e e' / d have running error bounds; errors of the vectors
-raise the squares by at most 2 H L + H², with H the sum of the errors of a face's vectors and L the sum of
+raise the squares by at most 2 ε L + ε², with ε the sum of the errors of a face's vectors and L the sum of
 their norms. A Cholesky factor proves Σ e e' / d ⪯ I (Rump, Verification of positive definiteness, 2006).
 """
 
@@ -121,12 +123,11 @@ class Options:
     full_sweep_every: int = 4  # one of so many sweeps visits every move, the others only the nonzero moves
     share_passes: int = 30  # largest number of coordinate passes that optimise the shares
     share_ridge: float = 1e-3  # added to the curvature of γ in these passes, relative to the lengths
-    # The products of M with the n rows are cached if d · (nonzero moves) exceeds this number times n · p;
-    # measured on 195 samples of german
+    # `raise_multipliers` keeps products of a (d, d) matrix with the n rows if d · (nonzero moves) exceeds
+    # this number times n · p; measured on 195 samples of german
     rows_per_move: int = 4
     round_every: int = 5  # the shares are rounded to an assignment at one of so many nodes
-    # Memory for the multipliers of open nodes; beyond it new nodes start from those from which the root
-    # starts
+    # Memory for the multipliers of open nodes; beyond it new nodes have the root's initial multipliers
     max_state_bytes: int = 1 << 28
 
 
@@ -145,12 +146,12 @@ class FaceSamples(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """The multipliers of a face, the vectors e that follow from them, and the lengths d."""
+    """The multipliers of a face, the vectors e that follow from them, and the lengths."""
 
-    a: Vector  # (n,)
-    delta: Vector  # (p, n) moves δ
+    a: Vector  # (n,) multipliers a of the samples that are on the face for certain
+    delta: Vector  # (p, n) moves δ: changes of these by each undecided positive
     beta: Vector  # (p,) multipliers β of the undecided positives themselves
-    e: Vector  # (p, d)
+    e: Vector  # (p, d) vectors e, one for each undecided positive
     length: Vector  # (p,) lengths d
 
 
@@ -222,15 +223,16 @@ def face_bound(samples: FaceSamples, multipliers: Multipliers) -> FaceBound:
     norm_bounds = np.abs(beta) * np.linalg.norm(samples.P, axis=1) + np.abs(delta) @ row_norms  # of e_i
     base_sum = a @ samples.A
     v = base_sum + shares @ e
-    # L and H of the module's paragraph on rounding.
+    # L and ε (`vector_error`) of the module's paragraph on rounding.
     L = np.linalg.norm(v) + norms.sum() + a @ row_norms
     vector_size = a @ row_norms + norm_bounds.sum() + np.linalg.norm(base_sum) + norms.sum()
-    H = ABOVE * gamma(n + p + 8) * vector_size
+    vector_error = ABOVE * gamma(n + p + 8) * vector_size
     products = e @ v
     if_assigned = beta + delta.sum(axis=1) - 0.5 * products - 0.25 * (1.0 - 2.0 * shares) * length
     of_shares = 0.5 * shares * products - 0.25 * shares**2 * length
     size = a.sum() + np.abs(beta).sum() + np.abs(delta).sum() + L * L + length.sum()
-    error = ABOVE * (0.25 * H * (2.0 * L + H) + 2.0 * gamma(n + p + d + 20) * size)
+    square_error = vector_error * (2.0 * L + vector_error)
+    error = ABOVE * (0.25 * square_error + 2.0 * gamma(n + p + d + 20) * size)
     return FaceBound(float(a.sum() - 0.25 * (v @ v)), if_assigned, of_shares, float(error))
 
 
@@ -309,11 +311,11 @@ def _length_factor(e: Vector, length: Vector) -> float:
 
 
 class FixedMultipliers(NamedTuple):
-    """The data of γ, for F different faces; the last may represent several faces with equal multipliers."""
+    """The coefficients of γ for F different faces; the last may represent several with equal multipliers."""
 
     slope: Vector  # (F, p) c_ik: the slope of γ at 0
-    e: Vector  # (F, p, d)
-    length: Vector  # (F, p)
+    e: Vector  # (F, p, d) vectors e
+    length: Vector  # (F, p) lengths d
     multiplicity: Vector  # (F,) number of faces that each of the F represents
     allowed: NDArray[np.bool_]  # (F, p) True if the positive may be on the face
 
@@ -332,7 +334,7 @@ def best_shares(fixed: FixedMultipliers, shares: Vector, passes: int, min_decrea
 
 
 class _Packed(NamedTuple):
-    """A face's multipliers over all samples, with the matrix of moves in sparse form."""
+    """A face's multipliers, in arrays for all n samples and npos positives, with sparse moves."""
 
     multipliers: Multipliers  # with an empty delta
     indices: NDArray[np.int32]  # flat indices of the nonzero moves in delta (npos, n)
@@ -379,10 +381,12 @@ class _Face(NamedTuple):
 class SpreadNode:
     """A node: its multipliers and shares, which start from its parent's, and its bound.
 
+    allowed (npos, K): True if the positive may be on the face; one face is allowed to an assigned positive.
+    parent: the solution to start from.
     unit: unit of the barrier parameters (:attr:`SpreadSearch.unit`).
     face (npos,): the face of each positive, -1 if it is undecided.
     undecided: indices of the undecided positives.
-    n_used: number of faces with assigned positives.
+    n_used: number of faces with assigned positives; they come first, as branching tries one unused face only.
     n_different: number of different faces: the used ones, and one that represents all unused faces, whose
         programs are equal.
     multiplicity (n_different,): number of faces that each different face represents.
@@ -428,7 +432,7 @@ class SpreadNode:
         return np.asarray(shares / np.where(total > 0.0, total, 1.0))
 
     def _with_assigned(self, parent: _Packed, assigned: NDArray[np.int64]) -> Multipliers:
-        """Return the parent's multipliers of a face, with the moves of newly assigned positives made."""
+        """Return the parent's multipliers of a face, plus the moves of newly assigned positives."""
         multipliers = parent.unpacked(len(self.data.C))
         a, inside = multipliers.a.copy(), self.data.inside
         a += multipliers.delta[assigned].sum(axis=0)
@@ -465,7 +469,8 @@ class SpreadNode:
         )  # fmt: skip
         start = interior(samples, start, 1e-6 * samples.C)
         multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over))
-        n, npos = len(data.C), len(self.face)  # the same multipliers in arrays for all samples:
+        # Keep the same multipliers in arrays for all samples.
+        n, npos = len(data.C), len(self.face)
         a, delta, beta = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
         a[rows], beta[possible] = multipliers.a, multipliers.beta
@@ -479,6 +484,7 @@ class SpreadNode:
         undecided, best = self.undecided, self.shares.copy()
         if not len(undecided) or self.n_different == 1:  # all faces are unused: equal shares are optimal
             return best
+        # The coefficients of γ: e_ik, d_ik, s_ik (`sums`), p_k (`base_sums`) and c_ik (`slope`).
         e = np.array([face.e[undecided] for face in self.faces])
         length = np.array([face.length[undecided] for face in self.faces])
         sums = np.array([face.beta[undecided] + face.delta[undecided].sum(axis=1) for face in self.faces])
@@ -488,6 +494,7 @@ class SpreadNode:
         shares = np.ascontiguousarray(best[undecided, : self.n_different].T) * self.multiplicity[:, None]
         fixed = FixedMultipliers(slope, e, length, self.multiplicity, allowed)
         best_shares(fixed, shares, OPTIONS.share_passes, 0.1 * self.unit)
+        # Each unused face has an equal part of the shares of the face that represents them.
         representative = np.minimum(np.arange(self.n_faces), self.n_different - 1)
         best[undecided] = (shares / self.multiplicity[:, None])[representative].T
         return best
@@ -527,7 +534,8 @@ class Open(NamedTuple):
 class SpreadSearch(BestFirst[Open]):
     """Branch and bound with :class:`SpreadNode`; `jobs` nodes are explored in parallel threads.
 
-    first_state: the multipliers and shares from which the root starts.
+    best: the incumbent, shared with other searches.
+    first_state: the multipliers and shares from which the root starts: no moves, and equal shares.
     state_bytes: memory of the parents' states of all open nodes.
     """
 
@@ -535,7 +543,7 @@ class SpreadSearch(BestFirst[Open]):
         super().__init__(tol)
         self.data, self.best, self.clock, self.jobs = data, best, clock, jobs
         (n, d), K, npos = data.A.shape, len(best.W), data.npos
-        size = best.cost / (2 * n * K)  # of the first multipliers, which are in the interior
+        size = best.cost / (2 * n * K)  # largest initial multiplier; they are small and in the interior
         a = np.minimum(0.5 * data.C, size)
         a[data.inside :] = 0.0
         beta = np.minimum(0.01 * data.C[data.inside :], size)
@@ -586,7 +594,7 @@ class SpreadSearch(BestFirst[Open]):
         for node, result in zip(below, results, strict=True):
             self.nodes += 1
             self.push(self._children(node, result), 1 - node.minus_depth)
-        self._exploring = np.inf
+        self._exploring = np.inf  # the least bound of nodes being explored: there are none now
 
     def expand(self, node: OpenNode[Open]) -> list[tuple[float, Open]]:
         """Bound a node and branch."""
@@ -601,7 +609,7 @@ class SpreadSearch(BestFirst[Open]):
     def _children(self, node: OpenNode[Open], result: SpreadNode) -> list[tuple[float, Open]]:
         """Return bound and state of each child: forbid faces, and branch on the largest `share_loss`.
 
-        A positive may not be on a face if the bound with the positive on that face reaches the cutoff.
+        Closing a part of the node records its bound, which is at least the cutoff.
         """
         best, undecided, cutoff = self.best, result.undecided, self.cutoff
         if self.nodes % OPTIONS.round_every == 1:  # round the shares to an assignment
@@ -614,6 +622,7 @@ class SpreadSearch(BestFirst[Open]):
         if bound >= cutoff or not len(undecided):
             self.close(bound)
             return []
+        # Forbid faces to positives if the bound with the positive on the face reaches the cutoff.
         bound_if_assigned = np.maximum(bound, result.bound + result.increase)
         allowed = node.state.allowed.copy()
         forbidden = allowed[undecided] & (bound_if_assigned >= cutoff)
@@ -621,7 +630,8 @@ class SpreadSearch(BestFirst[Open]):
             self.close(float(bound_if_assigned[forbidden].min()))
             allowed[undecided] &= ~forbidden
         state = result.state if self.state_bytes < OPTIONS.max_state_bytes else self.first_state
-        branch, children = int(result.share_loss.argmax()), []  # an index among the undecided positives
+        # One child for each allowed face; `branch` is an index among the undecided positives.
+        branch, children = int(result.share_loss.argmax()), []
         for k in np.flatnonzero(allowed[undecided[branch]][: result.n_different]):
             child_allowed = allowed.copy()
             child_allowed[undecided[branch]] = np.arange(len(best.W)) == k
