@@ -150,8 +150,7 @@ __all__ = [
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
 
-# Meaning of the letters in printed formulas.
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Zᵢₖ": "1 if sample $i$'s slack on face $k$ has a cost, else 0: all for a negative, one for a positive",
     "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",

@@ -101,8 +101,7 @@ from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
-# Meaning of the letters in printed formulas.
-_SUBSET_LETTERS = {
+_SUBSET_LETTERS = {  # meaning of the letters in printed formulas
     **FACE_LETTERS,
     "s": "the largest number of features",
     "gⱼ": "1 if feature $j$ is required, else 0",
@@ -173,8 +172,7 @@ def subset_relaxation(
     t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
     # w² ≤ t z as a cone, because w²/z has no gradient if both are 0.
     cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
-    # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier.
-    rows = (
+    rows = (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
         Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
             "under its first entry, for every j, minus the derivatives by $2 wⱼ$ and $tⱼ − zⱼ$"),

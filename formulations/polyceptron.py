@@ -131,8 +131,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     says = "rate at which the cost falls as $R$ rises; not zero if the box is active"
-    # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier.
-    return (
+    return (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", says),
         Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", says),
     )
@@ -164,8 +163,7 @@ def box_duals(
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
-# Meaning of the letters in printed formulas.
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Zᵢₖ": "1 if sample $i$ is in the program of face $k$, else 0: a positive in all, a negative in one",
     **BOX_LETTERS,
     **SAMPLE_LETTERS,

@@ -119,8 +119,7 @@ from formulations.svm import LETTERS as SVM_LETTERS
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
 
-# Meaning of the letters in printed formulas.
-BOUND_LETTERS = {
+BOUND_LETTERS = {  # meaning of the letters in printed formulas
     "B": "≥ 0: the bound on the outputs of the machine",
     "fᵢ": "the output of the machine at sample $i$",
     **SVM_LETTERS,
