@@ -5,7 +5,7 @@ Problem
 The machine is a support vector machine whose outputs on the training samples are bounded by ±B, so that the
 margin is large relative to the range of the outputs along w. For B above the SVM's largest output it is the
 SVM. As a single outlier may restrict all outputs, an output may also be allowed to exceed ±B at a cost D per
-unit. For D above every multiplier of the bounds nothing changes, and D = 0 would be the SVM.
+unit. For D above every multiplier of the hard bounds the optimum stays the same; D = 0 would be the SVM.
 
 Variables and shapes
 --------------------

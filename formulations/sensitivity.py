@@ -148,7 +148,7 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
-    """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻); `s` has all s⁺ and s⁻."""
+    """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻); `s` has the terms s⁺ + s⁻."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
 
 
