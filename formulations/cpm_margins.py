@@ -5,9 +5,10 @@ Problem
 A polytope has K faces W_k; a sample is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For
 faces of norm 1 the worst-case margin is the least y_i f(x_i); the total margin is the sum over the faces of
 the least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here.
-Program (1) of the paper maximises one of the two margins; (2) has a variable ζ_k for the margin of face k.
-(3) to (5), which the paper derives from (1) and (2), minimise the norms of faces whose samples have a margin
-of 1. Here a positive has a margin constraint on its assigned face, and a negative on every face.
+Program (1) of the paper maximises one of the two margins over faces of norm 1; (2) has a variable ζ_k for the
+margin of face k. (3) to (5), which the paper derives from (1) and (2), minimise the norms of faces whose
+samples have a margin of 1. Here a positive has a margin constraint on its assigned face, and a negative on
+every face.
 
 Variables and shapes
 --------------------
@@ -15,12 +16,10 @@ x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1
 zeta (K,), or a scalar in the worst case; t, the largest squared norm. In the duals alpha (n, K) and beta
 (n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖. Z
 (n, K) is 1 if sample i has a margin constraint on face k, else 0: a row of ones at a negative, a unit vector
-at a positive; in (2) as printed a unit vector at every sample.
+at a positive; in (2) as printed a unit vector at every sample. Multipliers are in brackets below.
 
 Programs
 --------
-A row is a named constraint; its multiplier is in brackets.
-
 total       (2)      max  Σ_k ζ_k     s.t.  y_i W_k·x̃_i ≥ ζ_k for Z_ik = 1 [α_ik],  ‖W_k‖² ≤ 1 [ρ_k]
 worst       (2)      max  ζ           s.t.  the same with ζ for every ζ_k
 printed     (2)      total with the Z of one face per sample, its best one: Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i [β_ik]
@@ -29,13 +28,17 @@ hard_face   (3)      min  ‖w‖         s.t.  y_i w·x̃_i ≥ 1 [α_i], for o
 hard_total  (4)-(5)  min  Σ_k ‖W_k‖²  s.t.  y_i W_k·x̃_i ≥ 1 for Z_ik = 1 [α_ik]
 hard_worst  (4)-(5)  min  t           s.t.  the same, and ‖W_k‖² ≤ t [θ_k]
 
-The duals are total_dual, worst_dual, printed_dual, hard_face_dual, hard_total_dual and hard_worst_dual. With
-negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its y_i x̃_i:
-total_dual minimises Σ_k ‖v_k‖ over the points v_k of these hulls. In printed_dual v_k has the terms of β
-as well: v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
+The duals, with α ≥ 0 and the constraint ``norm``, ‖v_k‖ ≤ s_k, are
 
-Relations between (1) to (5)
-----------------------------
+total_dual        min  Σ_k s_k             s.t.  Σ_i α_ik = 1 [−ζ_k];  worst_dual: Σ_ik α_ik = 1 [−ζ]
+hard_face_dual    max  Σ_i α_i             s.t.  ‖v‖ ≤ 1
+hard_total_dual   max  Σ_ik α_ik − ¼ Σ_k ‖v_k‖²;  hard_worst_dual: ¼ (Σ_k s_k)² in place of the second term
+
+So with negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its
+y_i x̃_i. printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i and Σ_i α_ik ≥ 1.
+
+Relations among (1) to (5)
+--------------------------
 - In (2), the ‖W_k‖ = 1 of (1) is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its
   ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may
   not be: a face of larger norm becomes the best face of other samples. The value is then an upper bound on

@@ -4,8 +4,8 @@ Problem
 -------
 With scores s_k(x) = w_k·x + b_k, the log-odds of class +1 are the largest score of its faces less the largest
 score of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces
-has a zero face, whose score is 0. One face against none is logistic regression; K faces against none make a
-polytope with their class outside; K against L faces make a union of polytopes on either side.
+has a zero face, whose score is 0. One face against none is logistic regression; several against none make a
+polytope with their class outside; several faces of both classes make a union of polytopes on either side.
 
 For a fixed assignment of every sample to a face of its class, the penalised negative log-likelihood has a
 convex upper bound, attained if each sample has the face of its class with the largest score. The programs are

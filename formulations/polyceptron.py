@@ -28,12 +28,10 @@ assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 
 face's program: a row of ones at a positive, z_i's unit vector at a negative. R is the radius of the box, or
 infinite; the margin is a number. The mixed-integer program has the slacks xi (n₊, K) of the positives and eta
 (n₋,) of the negatives, z (n₋, K) of 0 and 1, the assignment, a finite R, and λ, at least 0, and h, both
-computed from the data.
+computed from the data. Multipliers are in brackets below.
 
 Programs
 --------
-A row is a named constraint; its multiplier is in brackets.
-
 cell        min  Σ_i c_i ξ_i
             s.t. y_i w·x̃_i ≥ margin − ξ_i [u_i],  ξ ≥ 0,  w ≤ R [s⁺],  −w ≤ R [s⁻]
 cell_dual   max  margin Σ_i u_i − R Σ_l (s⁺_l + s⁻_l)

@@ -12,12 +12,10 @@ Variables and shapes
 w (m,), b scalar, the slacks xi of the margins and, with D, tau and tau_star of the upper and lower bounds
 (n,); in the dual alpha, lam, lam_star (n,), printed α, λ, λ*, and δ_i = α_i y_i − λ_i + λ*_i, printed
 δ = α∘y − λ + λ*. X is (n, m), y is (n,) of -1 and +1, C and D are scalars or (n,), B >= 0 a scalar.
-Throughout, f_i = w·x_i + b, and p* is the optimal cost.
+Throughout, f_i = w·x_i + b, p* is the optimal cost, and multipliers are in brackets.
 
 Programs
 --------
-A row is a named constraint; its multiplier is in brackets.
-
 qp (7)        min  ½‖w‖² + Σ C_i ξ_i
               s.t. y_i f_i ≥ 1 − ξ_i [α_i],  ξ ≥ 0,  f_i ≤ B [λ_i],  −f_i ≤ B [λ*_i]
 qp_dual (8)   max  −½ δ'Kδ + Σ α_i − B Σ (λ_i + λ*_i)   s.t.  Σ δ_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0
