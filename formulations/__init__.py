@@ -2,7 +2,9 @@
 
 A family of programs is a module with a function ``pairs(seed)``, which states its programs on small random
 data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` prints the programs of a family;
-``language`` is the language in which they are written.
+``language`` is the language in which they are written: a ``Program`` has named constraints, its rows
+(``Row``), each with its printed text and the meaning of its multiplier, and a ``Duality`` joins a primal, its
+dual and the function that recovers primal variables from those of the dual.
 
 Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, and C is the
 cost of slack, one number or one per sample. In programs for kernels a Gram matrix K (n, n) is in place of X.

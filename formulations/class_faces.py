@@ -115,7 +115,7 @@ def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
 
 
 def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None = None) -> Array:
-    """Return ξ (n,); by default the natural assignment is used."""
+    """Return ξ (n,) of the objective; by default for the natural assignment."""
     is_other = owners.other_class(y)
     score = np.where(is_other, -np.inf, s).max(axis=1)
     if assignment is not None:
@@ -150,5 +150,5 @@ def loss_gradients(
     q_k = Σ_i (Z_ik Σ_l α_il − α_ik) x_i, and r_k is the sum of the same brackets.
     """
     brackets = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
-    gradients = pull(X, brackets * owners.free)
+    gradients = pull(X, brackets * owners.free)  # Σ_i of the brackets times (x_i, 1)
     return gradients[:, :-1], gradients[:, -1]

@@ -8,6 +8,10 @@ be on the outer side of one face, its assignment z_i. For a fixed assignment the
 assignments it is not. All programs but mixed_integer are for a fixed assignment; :func:`objective` takes the
 best assignment.
 
+There are two choices. The loss of a negative is the sum of its violations over the faces (loss="sum") or the
+largest (loss="max"). The regulariser is ‖W‖², the sum of the squared norms of the faces (margin="total"), or
+the largest squared norm (margin="worst"), which maximises the smallest margin.
+
 Variables and shapes
 --------------------
 x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. W (K, m+1), the slacks
@@ -15,30 +19,31 @@ xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
 assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is 1 if sample i's slack on face
 k has a cost, else 0 (its constraint is stated, but its slack is free): a row of ones at a negative, z_i's
 unit vector at a positive. With loss="max" the faces share the slack of a negative: xi has one entry per
-negative and K per positive, sample by sample, and :func:`slack_index` is the index of each ξ_ik in it. The
+negative and K per positive, sample by sample, and :func:`slack_index` is the index of each ξ_ik in xi. The
 mixed-integer program has the slacks xi (n₋, K) of the negatives, or (n₋,) with loss="max", the slacks
 eta (n₊,) of the positives, and z (n₊, K) of 0 and 1, the assignment. With margin="worst" there is a scalar
 t ≥ ‖W_k‖² for every k, and s (K,) in the dual.
 
 Programs
 --------
+A row is a named constraint; its multiplier is in brackets. With the defaults loss="sum" and margin="total":
+
 fixed_assignment        min  ‖W‖² + Σ_ik C_i Z_ik ξ_ik
                         s.t. y_i W_k·x̃_i ≥ 1 − ξ_ik [α_ik],  ξ ≥ 0 [β_ik]
 fixed_assignment_dual   max  Σ_ik α_ik − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²   s.t.  0 ≤ α_ik ≤ C_i Z_ik
 
-With loss="sum", as here, this is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
-independent programs, each a :func:`face` (dual: face_dual) with the costs c_i = C_i Z_ik. With loss="max" it
-is (6) as printed: ξ_ik is the same for all k at a negative, and counts once. The paper identifies the two
-losses, but the loss of a negative that violates several faces is the sum of its violations in the first, and
-the largest in the second. margin="worst" minimises t, the largest squared norm of a face, instead of ‖W‖²,
-and so maximises the smallest margin. The last two couple the faces. mixed_integer is the machine over all
-assignments, an independent check of polyopt's branch and bound; it has no dual. As faces may be renumbered,
-its row symmetry lets a positive use face k only if an earlier positive uses face k − 1.
+This is the paper's unconstrained form of its eq. (6), which its Algorithm 1 minimises: K independent
+programs, each a :func:`face` (dual: face_dual) with the costs c_i = C_i Z_ik. With loss="max" it is (6) as
+printed: ξ_ik is the same for all k at a negative, and counts once. (The paper identifies the two losses, but
+they differ for a negative that violates several faces.) margin="worst" minimises t instead of ‖W‖². Either
+of loss="max" and margin="worst" couples the faces. mixed_integer is the machine over all assignments, an
+independent check of polyopt's branch and bound; it has no dual. As faces may be renumbered, its row
+``symmetry`` lets a positive use face k only if an earlier positive uses face k − 1.
 
 The dual of margin="worst": let θ_k be the multiplier of ‖W_k‖² ≤ t and v_k = Σ_i α_ik y_i x̃_i. Minimising
 the Lagrangian over t requires Σ θ_k = 1, and over W_k requires 2 θ_k W_k = v_k, which leaves
 Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The optimal θ for given α is θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence Σ α − ¼ (Σ_k s_k)² with
-s_k ≥ ‖v_k‖ [radius].
+the row ``norm``: s_k ≥ ‖v_k‖ [radius].
 
 The M_i of the mixed-integer program
 ------------------------------------
@@ -145,7 +150,7 @@ __all__ = [
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Zᵢₖ": "1 if sample $i$'s slack on face $k$ has a cost, else 0: all for a negative, one for a positive",
     "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
@@ -266,6 +271,8 @@ def fixed_assignment(
         data |= {"ξ₍ᵢₖ₎": slack, "ξᵢₖ": slack, "ξᵢ": xi[index[:, 0]]}
         slack_text, cost_text = "ξ₍ᵢₖ₎", "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
     margin_text = f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {slack_text}"
+    # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier, and `at`, the
+    # flat index of each (i, k) in the constraint; by default the constraint has the shape (n, K).
     rows = [
         Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - slack, margin_text, "alpha",
             "rate at which the cost rises with sample i's margin on face k: 0 beyond it, its cost inside it"),
@@ -394,9 +401,9 @@ def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return M_i of each positive, shape (n₊,).
+    """Return M_i of each positive, shape (n₊,), as derived in the module's docstring.
 
-    `upper` is U, the cost of any faces W; by default the lower cost of two simple choices.
+    `upper` is U, the cost of any faces W; by default the lower cost of two simple choices of W.
     """
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
@@ -421,7 +428,7 @@ def big_m(
         # R(w) − V₀ bounds the squared distance of w from w₀.
         gap = float(w @ w + negative_costs @ np.maximum(0.0, 1.0 + lifted @ w)) - dual_value
         distance = np.sqrt(max(gap, 0.0))
-    rho = distance + np.sqrt(max(upper - n_faces * dual_value, 0.0))
+    rho = distance + np.sqrt(max(upper - n_faces * dual_value, 0.0))  # ≥ ‖w − w₀‖ + ‖W_k − w₀‖
     largest_norm = np.sqrt(max(upper - (n_faces - 1) * dual_value, 0.0))
     return np.asarray(np.minimum(1.0 - positives @ w + rho * lengths, 1.0 + lengths * largest_norm))
 
@@ -457,7 +464,7 @@ def mixed_integer(
     at_negatives, at_positives = index_pairs(negative_index, faces), index_pairs(positive_index, faces)
     if loss == "sum":
         slack, text, slack_at = xi, "ξᵢₖ", at_negatives
-    else:
+    else:  # one slack for all faces
         slack, text, slack_at = xi[:, None], "ξᵢ", negative_index
     no_multiplier = ("–", "none: an integer program has no multipliers")
     rows = [

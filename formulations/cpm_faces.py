@@ -2,10 +2,11 @@
 
 Problem
 -------
-The machine takes the largest of K affine functions, its faces; each positive sample is assigned to one face,
-which alone must give it a positive score. With the assignment fixed and loss="sum" (:mod:`formulations.cpm`)
-each face is a program of its own, with cost C_i = 0 for positives of other faces. A face of few features has
-at most s nonzero weights; the bias b is penalised, but not counted:
+The machine takes the largest of K affine functions, its faces. It must be positive at the positive samples,
+each of which is assigned to one face that ensures this, and negative at the negatives. With the assignment
+fixed, and the loss of a negative summed over the faces (loss="sum" in :mod:`formulations.cpm`), each face is
+a program of its own, with cost C_i = 0 for positives of other faces. A face of few features has at most s
+nonzero weights; the bias b is penalised, but not counted:
 
      min  ‖w‖² + b² + Σ C_i [1 − y_i (w·x_i + b)]_+     s.t.  ‖w‖₀ ≤ s.
 
@@ -27,8 +28,13 @@ Programs
 --------
 subset_face is exact, with |w_j| ≤ R z_j and z of 0 and 1; R² = Σ C_i is the cost of w = 0, b = 0, so that
 every optimal face has ‖w‖ ≤ R. subset_relaxation has z in [g, 1] and costs t_j ≥ w_j²/z_j for w_j², the
-perspective of the square. With z of 0 and 1 both programs are equal, but solvers, with a feasibility
-tolerance on w_j² ≤ 0, solve the first more accurately. The least Σ_j t_j for given w is the square of the
+perspective of the square; multipliers are in brackets:
+
+     min  Σ t_j + b² + Σ C_i ξ_i    s.t.  y_i (w·x_i + b) ≥ 1 − ξ_i [α_i],  ξ ≥ 0,  w_j² ≤ t_j z_j,
+                                          Σ z_j ≤ s [λ],  z_j ≤ 1 [μ_j],  z_j ≥ g_j [ν_j].
+
+With z of 0 and 1 both programs are equal, but solvers, with a feasibility tolerance on w_j² ≤ 0, solve the
+first more accurately. The least Σ_j t_j for given w is the square of the
 s-support norm, for small w_j like (Σ|w_j|)²/s.
 
 subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij and v_b = Σ_i α_i y_i:
@@ -95,7 +101,7 @@ from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
-_SUBSET_LETTERS = {
+_SUBSET_LETTERS = {  # meaning of the letters in printed formulas
     **FACE_LETTERS,
     "s": "the largest number of features",
     "gⱼ": "1 if feature $j$ is required, else 0",
@@ -164,9 +170,9 @@ def subset_relaxation(
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
-    # A cone, because w²/z has no gradient if both are 0.
+    # w² ≤ t z as a cone, because w²/z has no gradient if both are 0.
     cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
-    rows = (
+    rows = (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
         Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
             "under its first entry, for every j, minus the derivatives by $2 wⱼ$ and $tⱼ − zⱼ$"),

@@ -5,25 +5,10 @@ Problem
 A polytope has K faces W_k; a sample is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For
 faces of norm 1 the worst-case margin is the least y_i f(x_i); the total margin is the sum over the faces of
 the least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here.
-Program (1) of the paper maximises one of the two margins; (2) has a variable ζ_k for the margin of face k.
-(3) to (5), which the paper derives from (1) and (2), minimise the norms of the faces. Here a positive has a
-margin constraint on its assigned face, and a negative on every face. The programs are written out below.
-
-- In (2), ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its ζ_k is
-  positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may not be:
-  a face of larger norm becomes the best face of other samples. The value is then an upper bound on (1), equal
-  to it if all norms are 1.
-- In the worst case a negative's best face (of largest W_k·x̃_i) has its least y_i W_k·x̃_i, so constraints on
-  every face change nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment
-  and over all.
-- The total margin of (1) and (2) constrains a negative on its best face only, (3) to (5) on every face: with
-  unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the paper.
-  With negatives on every face, ``total`` has the faces of (3), (4) and (5).
-- (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
-- The faces of (3) and of (4)-(5) are independent, and each has the least norm under its constraints:
-  both have the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: an assignment
-  with the largest Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is
-  the inverse square of the largest worst-case margin, for every assignment and over all of them.
+Program (1) of the paper maximises one of the two margins over faces of norm 1; (2) has a variable ζ_k for the
+margin of face k. (3) to (5), which the paper derives from (1) and (2), minimise the norms of faces whose
+samples have a margin of 1. Here a positive has a margin constraint on its assigned face, and a negative on
+every face.
 
 Variables and shapes
 --------------------
@@ -31,7 +16,7 @@ x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1
 zeta (K,), or a scalar in the worst case; t, the largest squared norm. In the duals alpha (n, K) and beta
 (n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖. Z
 (n, K) is 1 if sample i has a margin constraint on face k, else 0: a row of ones at a negative, a unit vector
-at a positive; in (2) as printed a unit vector at every sample.
+at a positive; in (2) as printed a unit vector at every sample. Multipliers are in brackets below.
 
 Programs
 --------
@@ -43,10 +28,32 @@ hard_face   (3)      min  ‖w‖         s.t.  y_i w·x̃_i ≥ 1 [α_i], for o
 hard_total  (4)-(5)  min  Σ_k ‖W_k‖²  s.t.  y_i W_k·x̃_i ≥ 1 for Z_ik = 1 [α_ik]
 hard_worst  (4)-(5)  min  t           s.t.  the same, and ‖W_k‖² ≤ t [θ_k]
 
-The duals are total_dual, worst_dual, printed_dual, hard_face_dual, hard_total_dual and hard_worst_dual. With
-negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its y_i x̃_i:
-total_dual minimises Σ_k ‖v_k‖ over the points v_k of these hulls. In printed_dual v_k has the terms of β
-as well: v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
+The duals, with α ≥ 0 and the constraint ``norm``, ‖v_k‖ ≤ s_k, are
+
+total_dual        min  Σ_k s_k             s.t.  Σ_i α_ik = 1 [−ζ_k];  worst_dual: Σ_ik α_ik = 1 [−ζ]
+hard_face_dual    max  Σ_i α_i             s.t.  ‖v‖ ≤ 1
+hard_total_dual   max  Σ_ik α_ik − ¼ Σ_k ‖v_k‖²;  hard_worst_dual: ¼ (Σ_k s_k)² in place of the second term
+
+So with negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its
+y_i x̃_i. printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i and Σ_i α_ik ≥ 1.
+
+Relations among (1) to (5)
+--------------------------
+- In (2), the ‖W_k‖ = 1 of (1) is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its
+  ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may
+  not be: a face of larger norm becomes the best face of other samples. The value is then an upper bound on
+  (1), equal to it if all norms are 1.
+- In the worst case a negative's best face (of largest W_k·x̃_i) has its least y_i W_k·x̃_i, so constraints on
+  every face change nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment
+  and over all.
+- The total margin of (1) and (2) constrains a negative on its best face only, (3) to (5) on every face: with
+  unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the paper.
+  With negatives on every face, ``total`` has the faces of (3), (4) and (5).
+- (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
+- The faces of (3) and of (4)-(5) are independent, and each has the least norm under its constraints:
+  both have the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: an assignment
+  with the largest Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is
+  the inverse square of the largest worst-case margin, for every assignment and over all of them.
 
 Recovery
 --------
@@ -165,6 +172,8 @@ class MarginRows:
 
     def dual_rows(self, alpha: cp.Variable) -> list[Row]:
         """Return the rows that make alpha (n, K) nonnegative for the pairs, and 0 elsewhere."""
+        # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier, and `at`, the
+        # index of each (i, k) in the constraint.
         constraints = [
             Row("margin", self.select(alpha) >= 0, "αᵢₖ ≥ 0 for Zᵢₖ > 0", "surplus",
                 "surplus of sample i over the margin of face k", self.index())
@@ -182,10 +191,11 @@ def _program(
     case: str, objective: tuple[cp.Expression, str], variables: list[cp.Variable], constraints: list[Row],
     data: Mapping[str, Any], letters: Mapping[str, str] = _LETTERS, *, dual: bool = False,
 ) -> Program:  # fmt: skip
-    """State one of the programs; the objective is an expression and its text."""
+    """State a program of `_CASES`, or its dual; `objective` is an expression and its text."""
     title, source = _CASES[case]
     if dual and letters is not _ONE_FACE_LETTERS:
         letters = {**letters, "Wₖ": "face $k$ of the primal"}
+    # (2) is a maximisation and (3) to (5) are minimisations; a dual has the other sense.
     sense = cp.Maximize if case.startswith("cpm_margin") != dual else cp.Minimize
     return Program(
         name=case + "_dual" * dual,
@@ -222,6 +232,7 @@ def worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> P
 def _margin_rows(rows: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list[Row]:
     """Return the rows ``margin`` and ``norm``; zeta is (K,), or one number for all faces."""
     n, K = rows.Z.shape
+    # `required` (n, K) is the margin of each pair: ζ_k, or ζ.
     zeta_of_face = cp.reshape(zeta, (1, zeta.size), order="C")
     required = np.ones((n, 1)) @ (zeta_of_face if zeta.ndim else zeta_of_face @ np.ones((1, K)))
     text = f"yᵢ Wₖ·x̃ᵢ ≥ {'ζₖ' if zeta.ndim else 'ζ'} for Zᵢₖ > 0"

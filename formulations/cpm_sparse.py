@@ -3,9 +3,11 @@
 Problem
 -------
 The machine has K faces, the rows of W (K, m+1), the bias last; with x̃ = (x, 1) its score is max_k W_k·x̃. A
-positive sample, outside the polytope, is assigned to one face; a negative has all faces. The program is that
-of :mod:`formulations.cpm` for a fixed assignment. The weights, not the biases, also have a penalty that
-makes most of them zero, and may have sign constraints, which make the decision monotone in a feature.
+positive sample, outside the polytope, is assigned to one face, which must give it a score of at least 1; a
+negative must have a score of at most −1 on all faces. The program is that of :mod:`formulations.cpm` for a
+fixed assignment. The weights, not the biases, also have a penalty λ ≥ 0 on their absolute values and a
+penalty τ ≥ 0 on the norms of groups of features, which make most weights zero. Sign constraints may make the
+decision monotone in a feature.
 
 Variables and shapes
 --------------------
@@ -16,10 +18,14 @@ each σ_j ≠ 0. With margin="worst" also the primal's t, the largest ‖W_k‖�
 
 Programs
 --------
+A row is a named constraint; its multiplier is in brackets. For margin="total":
+
 fixed_assignment        min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + the cost of slacks
                         s.t. y_i W_k·x̃_i ≥ 1 − ξ_ik [α_ik],  |W_kj| ≤ T_kj [r_kj],
                              ‖(W_kj : j in group l, all k)‖ ≤ s_l [q],  σ_j W_kj ≥ 0 [δ_kj]
 fixed_assignment_dual   max  Σ α − ¼ ‖N‖²   with   N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj
+                        s.t. α ≥ 0, its sum over the pairs of one slack at most the cost of the slack,
+                             |r_kj| ≤ λ,  ‖(q_kj : j in group l, all k)‖ ≤ τ,  δ ≥ 0
 
 margin="worst" has t in place of ‖W‖², and (Σ_k ‖N_k‖)² in place of ‖N‖². For margin="total" the optimal r, q
 and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i (:mod:`formulations.face_penalty`).
@@ -131,6 +137,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
     """Return the terms of the primal for faces W (K, m+1), the bias last: the penalty's cost and rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
+    # The last field `at` of a Row: the index in the constraint for each j, k of the printed text.
     by_weight = _index_of(np.arange(m), m, K)
     if penalty.l1 > 0:
         lam = cp.Parameter(nonneg=True, name="lam", value=penalty.l1)
@@ -208,7 +215,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return the rows of all penalties and signs for one face of one feature, with letters and meanings."""
+    """Return a row of each kind, for one face of one feature: the letters and meanings of multipliers."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -288,6 +295,7 @@ def fixed_assignment(
     plain = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
     W = plain.variables["W"]
     terms = primal_terms(penalty.checked(W.shape[1] - 1), W)
+    # Insert the penalty's terms between the two terms of the objective without penalty.
     squared_norm, slack_cost = plain.objective.args[0].args
     norm_text, slack_text = plain.objective_text.split(" + ", 1)
     return terms.added_to(

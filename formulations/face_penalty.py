@@ -129,7 +129,7 @@ class FacePenalty:
         return np.asarray(np.divide(reduced, norms, out=np.zeros_like(reduced), where=norms > 0)[self.groups])
 
     def shrunk(self, V: Vector) -> Vector:
-        """Return shrunk V: the gradients V (K, m+1) after both steps; half of it are the faces of the CPM."""
+        """Return shrunk V: the gradients V (K, m+1) after both steps; W = shrunk V / 2 in the CPM."""
         gradients = self.soft_thresholded(V)
         gradients[:, :-1] *= self.group_factors(gradients)
         return gradients

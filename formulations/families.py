@@ -5,8 +5,9 @@ outputs ``f_i = w'x_i + b``. A family q of rows has one constraint for every sam
 
     side_qi f_i >= kink_q - slack_qi,     slack_qi >= 0 at a cost of cap_qi per unit.
 
-The side is +1 or -1. A row without slack (a hard row) has an infinite cap; a sample with a cap of 0 has no
-row in the family. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also
+The side is +1 or -1. The kink is where the cost of a row has its kink; the cap is named for the dual, where
+it limits mu_qi. A row without slack (a hard row) has an infinite cap; a sample with a cap of 0 has no row in
+the family. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also
 has the bounds f_i <= B and -f_i <= B (kink -B). For any Q families the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
@@ -18,7 +19,8 @@ and plots take the families of a machine, and so also work for a new machine tha
 For a given beta_i the multipliers with the largest linear term are known. Changing beta_i by one unit through
 family q changes the linear term by side_qi kink_q. Families are therefore used in decreasing order of this
 slope, each up to its cap. So the dual is max sum_i phi_i(beta_i) - 1/2 beta'K beta with concave, piecewise
-linear phi_i: each family is a piece of the length of its cap, and phi_i is -infinity beyond the outer pieces.
+linear phi_i. Each family is a piece of phi_i, of length cap_qi and slope side_qi kink_q, and phi_i is
+-infinity beyond the outer pieces.
 
 Read in this order: Family, Families (those of a machine; functions of the multipliers, then of the outputs),
 the functions that make them, Pieces (phi), and SlackCosts and Bound, which determine the best b.
@@ -254,7 +256,7 @@ class Families:
         for samples, ups in _sign_patterns(self._families):
             np.copyto(table, _table_of_pattern(self._families, ups), where=samples)
         breakpoints, anchors, slopes = np.split(table, (count + 1, 2 * count + 1))
-        # A first or last breakpoint that is infinite for all samples is omitted.
+        # A first or last breakpoint that is infinite for all samples (hard rows) is omitted.
         first = 1 if np.isneginf(breakpoints[0]).all() else 0
         last = count if np.isposinf(breakpoints[-1]).all() else count + 1
         return Pieces(breakpoints[first:last], slopes[first : last + 1]), anchors
@@ -308,7 +310,7 @@ class Families:
         return shrink_of(self.reaches(f))
 
     def reaches(self, f: Vector) -> Reaches:
-        """Return, for each hard bound, the largest of the outputs f (n,) in its direction."""
+        """Return, for each hard bound, the largest of the outputs f (n,), or of -f for a lower bound."""
         reaches: Reaches = {}
         for bound in self._bounds:
             key = bound.is_lower, bound.limit
@@ -432,7 +434,9 @@ def _table_of_pattern(families: Sequence[Family], ups: Sequence[bool]) -> Vector
     earlier = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
     later = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
     breakpoints = [up - down for up, down in zip(earlier, later, strict=True)]
+    # The multiplier is 0 at the left end of the family's piece for side +1, at the right end for side -1.
     anchors = [breakpoints[order.index(q) + (not ups[q])] for q in indices]
+    # Below and above all pieces phi is -infinity, so its slopes are infinite.
     rows = [*breakpoints, *anchors, np.inf, *[slopes[q] for q in order], -np.inf]
     if all(isinstance(cap, float) for cap in caps):
         return np.array(rows)[:, None]
@@ -440,7 +444,7 @@ def _table_of_pattern(families: Sequence[Family], ups: Sequence[bool]) -> Vector
 
 
 Reaches = dict[tuple[bool, float], float]
-"""For each hard bound, by (True if it is a lower bound, its limit), the largest output in its direction."""
+"""Maps (is_lower, limit) of each hard :class:`Bound` to its largest output: -f if it is lower, else f."""
 
 
 class SlackCosts(NamedTuple):
@@ -482,7 +486,8 @@ def _finite_costs(family: Family, families: Sequence[Family]) -> Vector:
 def optimal_intercepts(rows: SlackCosts, g: Vector) -> tuple[float, float]:
     """Return the interval of b that minimises the cost of the slacks of ``g + b``.
 
-    The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
+    This function of b is piecewise linear. Its slope is ``-rows.rising`` below all breakpoints, and rises by
+    a row's cost at its breakpoint ``side * kink - g``.
     """
     if not rows.n_families:
         return -np.inf, np.inf

@@ -20,7 +20,7 @@ r_j = t_j Σ_i K_ij y_i u_i, the rate at which the margins y_i f(x_i), weighted 
 
 Programs
 --------
-The first three have the constraints on margins and slacks of (1), and α ≥ 0.
+The first three have the constraints on margins and slacks of (1), and α ≥ 0. Multipliers are in brackets.
 
 pattern          (2)  L(σ) = min  Σ_i w_i ξ_i                    s.t.  α_j ≤ C σ_j [s_j]
 mixed_integer    (3)  S*   = min  Σ_j σ_j + C Σ_i w_i ξ_i        s.t.  α_j ≤ C σ_j, σ_j in {0, 1}
@@ -30,12 +30,12 @@ relaxation_dual  (6)         max  Σ_i u_i − C Σ_j s_j            s.t.  r_j �
 
 In (5) and (6) also u, s ≥ 0 and Σ_i y_i u_i = 0. (4) is (3) with σ in [0, 1], where the best σ is α/C. The
 constraints of (5) on u alone do not depend on σ, so any u that satisfies them gives a cut,
-L(σ) ≥ Σ_i u_i − C Σ_j σ_j [r_j]_+ for every pattern σ, tight if u is optimal for σ.
+L(σ) ≥ Σ_i u_i − C Σ_j σ_j max(r_j, 0) for every pattern σ, tight if u is optimal for σ.
 
 Recovery
 --------
-alpha are the multipliers of the dual's row alpha (the constraint on r), times σ in (5); b minimises the loss
-for this alpha, and is the multiplier of the row b if that is unique; ξ_i = [1 − y_i f(x_i)]_+.
+alpha are the multipliers of the dual's row ``alpha`` (the constraint on r), times σ in (5); b minimises the
+loss for this alpha, and is the multiplier of the row ``b`` if that is unique; ξ_i = [1 − y_i f(x_i)]_+.
 
 Multipliers
 -----------
@@ -88,7 +88,7 @@ from formulations.language.types import Vector
 OptionalArray = ArrayLike | None
 
 _SOURCE = "Mannor, Peleg & Rubinstein, slides"
-_LETTERS = {
+_LETTERS = {  # meaning of the letters in printed formulas
     "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
     "tⱼ": "the label of centre $j$, +1 or −1",
     "σⱼ": "1 if centre $j$ may be used, else 0",
@@ -115,6 +115,7 @@ class Expansion:
     def primal_rows(self, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cost: str) -> tuple[Row, ...]:
         """Return the rows ``margin``, ``slack`` and ``sign``; `cost` is the cost of slack as printed."""
         f = self.K @ cp.multiply(self.centres, alpha) + b
+        # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
         margin = Row(
             "margin",
             cp.multiply(self.y, f) >= 1 - xi,

@@ -4,8 +4,8 @@ Problem
 -------
 With scores s_k(x) = w_k·x + b_k, the log-odds of class +1 are the largest score of its faces less the largest
 score of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces
-has a zero face, whose score is 0. One face against none is logistic regression; K faces against none make a
-polytope with their class outside; K against L faces make a union of polytopes on either side.
+has a zero face, whose score is 0. One face against none is logistic regression; several against none make a
+polytope with their class outside; several faces of both classes make a union of polytopes on either side.
 
 For a fixed assignment of every sample to a face of its class, the penalised negative log-likelihood has a
 convex upper bound, attained if each sample has the face of its class with the largest score. The programs are
@@ -14,19 +14,25 @@ Alternating between the program and the assignment never increases the objective
 
 Variables and shapes
 --------------------
-K faces in all, zero faces included. w (K, m), b (K,), 0 for a zero face; xi (n,), the best score of the other
-class less that of the assigned face; t (K, m), bounds on |w|; h (L,), bounds on the norms of L groups of
-features over all faces. In the dual v (n, K), p (n,), u_plus, u_minus, g and delta (K, m). X is (n, m), y is
-(n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 if the sample is assigned to the face, one of its
-class; O (n, K) is 1 for the faces of the other class. F_k is 0 for a zero face, else 1. S_kj is 1 if the
-weight may differ from 0. G_lj is 1 if feature j is in group l. σ_kj is the sign required of a weight, or 0:
-the log-odds do not fall with a feature if the faces of class +1 have no negative weight for it, and those of
-class −1 no positive one. ρ > 0 and η > 0 are the ridges on weights and biases, λ ≥ 0 and τ ≥ 0 the
-penalties on |w| and on groups.
+K faces in all, zero faces included. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,).
+
+    w (K, m), b (K,)   weights and biases, 0 for a zero face
+    xi (n,)            best score of the other class less that of the assigned face
+    t (K, m), h (L,)   bounds on |w|; on the norms of L groups of features over all faces
+    v (n, K), p (n,)   in the dual, with u_plus, u_minus, g and delta (K, m)
+    Z, O (n, K)        Z_ik = 1 if sample i is assigned to face k, O_ik = 1 if face k is of the other class
+    F (K,), S (K, m)   F_k = 0 for a zero face, else 1; S_kj = 1 if the weight may differ from 0
+    G (L, m)           G_lj = 1 if feature j is in group l
+    σ (K, m)           sign required of a weight, or 0
+    ρ, η > 0           ridges on weights and on biases
+    λ, τ ≥ 0           penalties on |w| and on groups
+
+The log-odds do not fall with a feature if the faces of class +1 have no negative weight for it, and those of
+class −1 no positive one; signs σ can require this.
 
 Programs
 --------
-fixed_assignment, with the scores s_ik = w_k·x_i + b_k and f_i = Σ_k Z_ik s_ik,
+fixed_assignment, with the scores s_ik = w_k·x_i + b_k, f_i = Σ_k Z_ik s_ik, and multipliers in brackets,
     min  Σ_i C_i ln(1 + exp ξ_i) + ρ/2 Σ_k ‖w_k‖² + η/2 ‖b‖² + λ Σ_kj t_kj + τ Σ_l h_l
     s.t. ξ_i ≥ s_ik − f_i if O_ik = 1 [α_ik],  w ≤ t [u⁺],  −w ≤ t [u⁻],  sqrt(Σ_kj G_lj w_kj²) ≤ h_l [g],
          σ_kj w_kj ≥ 0 [δ_kj],  w_kj = 0 if S_kj = 0,  b_k = 0 if F_k = 0.
@@ -87,7 +93,7 @@ from formulations.language.types import Array, MatrixLike
 from formulations.svm import cost_parameter
 
 _SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
-_LETTERS = {
+_LETTERS = {  # meaning of the letters in printed formulas
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
     "fᵢ": "= Σₖ Zᵢₖ (wₖ·xᵢ + bₖ): the score of the face assigned to sample $i$",
     "Zᵢₖ": "1 if sample $i$ is assigned to face $k$, one of its class, else 0",
@@ -167,8 +173,10 @@ def fixed_assignment(
     s = X @ w.T + np.ones((n, 1)) @ cp.reshape(b, (1, K), order="C")
     assigned = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
     shortfall_of_pairs = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
-    by_weight = np.arange(K * m).reshape(K, m).T  # the free indices j, k in alphabetical order
+    by_weight = np.arange(K * m).reshape(K, m).T  # (m, K): index of w_kj, for j and k in alphabetical order
     S = owners.support(m, support)
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier, and `at`, the
+    # index in the constraint for each value of the text's indices.
     rows = [
         Row("margin", _select(shortfall_of_pairs, is_other) >= _select(s - assigned, is_other),
             "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
@@ -261,7 +269,7 @@ def fixed_assignment_dual(
         )  # fmt: skip
     rho_w = cp.multiply(S, rho_w)
     eta_b = cp.multiply(is_free.astype(float), brackets.T @ np.ones(n))  # η b
-    by_weight = np.arange(K * m).reshape(K, m).T
+    by_weight = np.arange(K * m).reshape(K, m).T  # as in the primal
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
             "best score of the other class less that of sample $i$'s face"),

@@ -200,13 +200,13 @@ def _terms(
     S = np.ascontiguousarray(s.T)  # (K, n): for few faces, sums of long rows are faster than of short ones
     log_gate = _log_gate(S, gamma, axis=0)
     negated = -y * S
-    decay = np.exp(-np.abs(negated))
+    decay = np.exp(-np.abs(negated))  # at most 1, so that it cannot overflow
     losses = np.maximum(negated, 0.0) + np.log1p(decay)  # −ln σ(y s)
     gate = np.exp(log_gate)  # g_k up to a factor of the sample, 1/total
     total = gate.sum(axis=0)
     terms = np.log(total)
     if R is None:  # the term of L is −ln P = ln total − ln Σ_k gate_k σ(y s_k)
-        joint = log_gate - losses
+        joint = log_gate - losses  # ln(gate_k σ(y s_k))
         largest = joint.max(axis=0)
         weights = np.exp(joint - largest)
         sums = weights.sum(axis=0)
@@ -217,7 +217,7 @@ def _terms(
     if not with_gradient:
         return terms, np.empty((0, len(S)))
     r = weights / sums  # responsibilities, or R
-    u = np.where(negated >= 0, 1.0, decay) / (1.0 + decay)
+    u = np.where(negated >= 0, 1.0, decay) / (1.0 + decay)  # σ(−y s)
     return terms, (gamma * (r - gate / total) - r * (y * u)).T
 
 

@@ -9,7 +9,7 @@ sample i violates y_i f(x_i) ≥ 1.
 Variables and shapes
 --------------------
 alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K_ij = k(x_i, x_j) is (n, n),
-any matrix; y is (n,) of -1 and +1, C is a scalar or (n,).
+any matrix; y is (n,) of -1 and +1, C is a scalar or (n,). Multipliers are in brackets below.
 
 Programs
 --------
@@ -20,7 +20,8 @@ dual (2)     max  Σ_i u_i − Σ_j C_j s_j
 
 Recovery
 --------
-α is the multiplier of the dual's row alpha; b minimises the cost of slack for it; ξ_i = [1 − y_i f(x_i)]_+.
+α is the multiplier of the dual's row ``alpha``; b minimises the cost of slack for it; ξ_i = [1 − y_i
+f(x_i)]_+.
 
 Multipliers
 -----------
@@ -79,6 +80,7 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """
     expansion, costs = _checked(K, y, C)
     alpha, b, xi = expansion.variables()
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", "s", "rate at which the cost falls as the cap on $αⱼ$ rises")
     return Program(
         name="one_norm.primal",

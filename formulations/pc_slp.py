@@ -14,17 +14,18 @@ for each negative j, the objective is a convex majorant of z, minimised by a lin
 any W for which each p_j attains the minimum. Alternating the choice of p and the linear program therefore
 decreases z monotonically (majorise-minimise).
 
-This is a reconstruction. The error z is that of Astorino & Gaudioso. Their step differs: at W they solve a
-linear program for a direction D, |D| ≤ 1, that minimises the one-sided derivative of z, one program for each
-choice of faces for the tied negatives, followed by a line search along D. Here the linear program minimises
-the majorant itself, so no line search is needed. The bound |W| ≤ R is added by this package.
+This is a reconstruction of the paper's method. The error z is that of Astorino & Gaudioso. Their step
+differs: at W they solve a linear program for a direction D, |D| ≤ 1, that minimises the one-sided derivative
+of z, one program for each choice of faces for the tied negatives, followed by a line search along D. Here the
+linear program minimises the majorant itself, so no line search is needed. The bound |W| ≤ R is added by this
+package.
 
 Variables and shapes
 --------------------
 W (K, m+1), its bias last; the slacks xi (n₊,) of the positives and zeta (n₋,) of the negatives, in the order
 of the data; in the dual u (n₊, K), q (n₋,), and s_plus and s_minus (K, m+1). Row j of P (n₋, K) is the unit
 vector of p_j. The weights a are the costs divided by the total cost of the class: 1/n₊ and 1/n₋ for equal
-costs. R is the bound on |W|, or infinite.
+costs. R is the bound on |W|, or infinite. Multipliers are in brackets below.
 
 Programs
 --------
@@ -41,7 +42,7 @@ out.
 
 Recovery
 --------
-W are the multipliers of the dual's row balance (its equation); ξ_i and ζ_j are the hinge losses at W.
+W are the multipliers of the dual's row ``balance`` (its equation); ξ_i and ζ_j are the hinge losses at W.
 
 Multipliers
 -----------
@@ -86,7 +87,7 @@ from formulations.polytope import lift
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Pⱼₖ": "1 if negative $j$ is assigned to face $k$, otherwise 0",
     "aᵢ, aⱼ": "the cost of the sample divided by the total cost of its class",
     **BOX_LETTERS,
@@ -133,7 +134,7 @@ def step(
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     W = cp.Variable((n_faces, inside.shape[1]), name="W")
     xi, zeta = cp.Variable(len(a_pos.value), name="xi"), cp.Variable(len(a_neg.value), name="zeta")
-    rows = (
+    rows = (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         Row("inside", inside @ W.T >= 1 - xi[:, None], "Wₖ·x̃ᵢ ≥ 1 − ξᵢ", "u",
             "multiplier of positive i's margin at face k: 0 beyond the margin, at most $aᵢ$ over all k"),
         Row("outside", cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,

@@ -23,9 +23,9 @@ m_step        min  Σ_i C_i [ln Σ_k exp(−γ S_ik) + Σ_k R_ik (γ S_ik + ln(1
 m_step_dual   max  Σ_i C_i [Ent(p_i) + Σ_k R_ik ent(u_ik)] − 1/(2ρ) Σ_k ‖Σ_i α_ik x̃_i‖²
               s.t. Σ_k p_ik = 1,  p ≥ 0,  0 ≤ u ≤ 1,  with α_ik = C_i [γ (p_ik − R_ik) + R_ik u_ik y_i]
 
-m_step is eq. (7) of the paper, with a ridge and with the scores as variables. It is convex: a log-sum-exp,
-logistic functions with nonnegative weights, and linear terms. In m_step_dual the entropy terms keep p and u
-in the interior, so the multipliers of their bounds are 0.
+m_step is eq. (7) of the paper, with a ridge and with the scores as variables, whose definition has the
+multipliers α. It is convex: a log-sum-exp, logistic functions with nonnegative weights, and linear terms. In
+m_step_dual the entropy terms keep p and u in the interior, so the multipliers of their bounds are 0.
 
 Recovery
 --------
@@ -81,7 +81,7 @@ from formulations.svm import cost_parameter
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "αᵢₖ": "= Cᵢ (γ (pᵢₖ − Rᵢₖ) + Rᵢₖ uᵢₖ yᵢ)",
     "Ent(p)": "= −Σₖ pₖ ln pₖ",
     "ent(u)": "= −u ln u − (1 − u) ln(1 − u)",
@@ -140,6 +140,7 @@ def m_step(
     n, K = products.shape
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
     meaning = "coefficient of sample i in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", meaning)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))

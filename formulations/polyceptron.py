@@ -2,31 +2,33 @@
 
 Problem
 -------
-A sample is inside if min_k W_k·x̃ ≥ 0. The positives belong inside: each must be on the inner side of every
-face. A negative must be on the outer side of one face only, its assignment z_i. The cell of face k is the set
+A sample x with x̃ = (x, 1) is inside if min_k W_k·x̃ ≥ 0. The positives belong inside: each must be on the
+inner side of every face. A negative must be on the outer side of one face only, its assignment z_i.
+
+The paper assigns every sample, of both classes, to its face z_i of least score. The cell of face k is the set
 of samples with z_i = k. The paper splits the perceptron criterion Σ_i [−y_i min_k W_k·x̃_i]_+ over the cells
 and decreases it face by face,
 (4)  min  Σ_{i: z_i = k} [−y_i w·x̃_i]_+.
-The exact solution is trivial: w = 0 attains the minimum 0 on any data. Here (4) is the cell's program with
+The exact solution is trivial: w = 0 attains the minimum 0 on any data. Here (4) is the program ``cell`` with
 margin=0, and margin=1 excludes w = 0.
 
-The paper's cells split both classes. The loss of a positive on the face of its cell is a lower bound on its
-loss over all faces, not an upper bound, so exact steps may increase the criterion. Here every positive is in
-the program of every face. So the sum of the programs majorises the objective and is tight at the current
-faces: alternating with the best assignment never increases the objective.
+The loss of a positive on the face of its cell is a lower bound on its loss over all faces, not an upper
+bound, so the paper's steps, if exact, may increase the criterion. Here every positive is in the program of
+every face. So the sum of the programs majorises the objective and is tight at the current faces: alternating
+with the best assignment never increases the objective.
 
 This is the Convex Polytope Machine with loss="sum" (:mod:`formulations.cpm`) with negated labels and faces,
 and with a box |W| ≤ R in place of the norm.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1). W (K, m+1), its bias last, the slacks xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the
-dual. A program of one face has w (m+1,), xi and u (n,). X is (n, m), y is (n,) of -1 and +1, C is a scalar or
-(n,); the assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 1 if the sample is
-in the face's program: a row of ones at a positive, z_i's unit vector at a negative. R is the radius of the
-box, or infinite; the margin is a number. The mixed-integer program has the slacks xi (n₊, K) of the positives
-and eta (n₋,) of the negatives, z (n₋, K) of 0 and 1, the assignment, a finite R, and λ (n, n), at least 0,
-and h (n,), both computed from the data.
+W (K, m+1), its bias last, the slacks xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. A program
+of one face has w (m+1,), xi and u (n,). X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,); the
+assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 1 if the sample is in the
+face's program: a row of ones at a positive, z_i's unit vector at a negative. R is the radius of the box, or
+infinite; the margin is a number. The mixed-integer program has the slacks xi (n₊, K) of the positives and eta
+(n₋,) of the negatives, z (n₋, K) of 0 and 1, the assignment, a finite R, and λ, at least 0, and h, both
+computed from the data. Multipliers are in brackets below.
 
 Programs
 --------
@@ -39,8 +41,8 @@ cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment, with fix
 faces, which are independent.
 In the duals eliminating s⁺ and s⁻ leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u with 0 ≤ u ≤ c gives a lower
 bound. Without the box (R infinite) balance is an equation in u alone. mixed_integer is the machine over all
-assignments of the negatives, with the margin 1; it has no dual. As faces may be renumbered, its row symmetry
-lets a negative use face k only if an earlier negative uses face k − 1.
+assignments of the negatives, with the margin 1; it has no dual. As faces may be renumbered, its row
+``symmetry`` lets a negative use face k only if an earlier negative uses face k − 1.
 
 The M_i of the mixed-integer program, and negatives between positives
 ---------------------------------------------------------------------
@@ -48,8 +50,9 @@ The row of a negative is −W_k·x̃_i ≥ 1 − η_i − M_i (1 − z_ik). It m
 chosen (z_ik = 0). No face in the box has a score above R ‖x̃_i‖_1, so M_i = 1 + R ‖x̃_i‖_1 suffices; a face at
 a corner of the box attains this bound.
 
-The row between is valid for every point with z of 0 and 1; it strengthens the relaxation, whose value is 0
-without it, as M_i is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k assigned to i has
+The row ``between``, η_i + Σ_j λ_ij Σ_k ξ_jk ≥ h_i, is valid for every point with z of 0 and 1. It strengthens
+the relaxation, whose value is 0 without it, as M_i is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives
+j. The face k assigned to i has
 
      η_i ≥ 1 + W_k·x̃_i   and   Σ_j λ_ij ξ_jk ≥ Σ_j λ_ij − Σ_j λ_ij W_k·x̃_j,
 
@@ -126,7 +129,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     says = "rate at which the cost falls as $R$ rises; not zero if the box is active"
-    return (
+    return (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", says),
         Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", says),
     )
@@ -158,7 +161,7 @@ def box_duals(
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Zᵢₖ": "1 if sample $i$ is in the program of face $k$, else 0: a positive in all, a negative in one",
     **BOX_LETTERS,
     **SAMPLE_LETTERS,
@@ -335,11 +338,12 @@ def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float6
 def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
     """Return λ (n₋, n₊), the negatives as convex combinations of near positives.
 
-    The row of a negative outside the hull of the positives, or after the time limit, is 0.
+    A combination has the least mean squared distance of its positives. The row of a negative outside the hull
+    of the positives, or after the time limit, is 0.
     """
     X, y = as_data(X, y)
     lifted, clock = lift(dense(X)), Clock(time_limit)
-    unit = np.abs(lifted).max(axis=0)
+    unit = np.abs(lifted).max(axis=0)  # scale of each feature
     unit[unit == 0.0] = 1.0
     points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
     shares = np.zeros((len(negatives), len(points)))
@@ -438,7 +442,7 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
     order = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
-    scores, z = scores[:, order], np.argsort(order)[best]
+    scores, z = scores[:, order], np.argsort(order)[best]  # z: new number of each negative's best face
     return {
         "W": W[order],
         "xi": np.maximum(0.0, 1.0 - scores[y > 0]),

@@ -92,8 +92,9 @@ def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     weights = np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[in_sum]
     # The hinge [1 - t z]_+ has the slope -z: for z > 0 up to t = 1/z, for z < 0 for all t.
     slope_at_0 = -float(weights @ z)
-    has_kink = z > 0
+    has_kink = z > 0  # in t, at 1/z
     order = np.argsort(-z[has_kink], kind="stable")
+    # Slope of the error after each kink, in ascending order of t.
     slopes = slope_at_0 + np.cumsum((weights * z)[has_kink][order])
     if slope_at_0 >= 0 or not len(slopes):
         mean_score = float(np.abs(s).mean())

@@ -5,14 +5,14 @@ Problem
 The machine is a support vector machine whose outputs on the training samples are bounded by ±B, so that the
 margin is large relative to the range of the outputs along w. For B above the SVM's largest output it is the
 SVM. As a single outlier may restrict all outputs, an output may also be allowed to exceed ±B at a cost D per
-unit. For D above every multiplier of the bounds nothing changes, and D = 0 would be the SVM.
+unit. For D above every multiplier of the hard bounds the optimum stays the same; D = 0 would be the SVM.
 
 Variables and shapes
 --------------------
 w (m,), b scalar, the slacks xi of the margins and, with D, tau and tau_star of the upper and lower bounds
 (n,); in the dual alpha, lam, lam_star (n,), printed α, λ, λ*, and δ_i = α_i y_i − λ_i + λ*_i, printed
 δ = α∘y − λ + λ*. X is (n, m), y is (n,) of -1 and +1, C and D are scalars or (n,), B >= 0 a scalar.
-Throughout, f_i = w·x_i + b, and p* is the optimal cost.
+Throughout, f_i = w·x_i + b, p* is the optimal cost, and multipliers are in brackets.
 
 Programs
 --------
@@ -22,12 +22,16 @@ qp_dual (8)   max  −½ δ'Kδ + Σ α_i − B Σ (λ_i + λ*_i)   s.t.  Σ δ_
 
 In qp_dual K is XX'; kernel_dual is (8) for the kernel matrix K of any kernel. subproblem (9) is (8) over a
 working set of samples, with the multipliers of the others fixed; its cross term has the coefficient 1, not
-the printed ½. With D, qp, qp_dual and kernel_dual state the programs named soft_rmm: a cost D_i per unit
-beyond B is a cap on λ_i and λ*_i, as C_i is on α_i.
+the printed ½. With D, qp, qp_dual and kernel_dual state the programs named soft_rmm: qp has the bounds
+f_i ≤ B + τ_i and −f_i ≤ B + τ*_i at the cost Σ D_i (τ_i + τ*_i), and its dual the caps λ_i, λ*_i ≤ D_i.
 
 qcqp (5) is qp with ½ f_i² ≤ ½ B² (the row ``spread``) for both bounds, and has the same optimum. Its dual
-qcqp_dual (6) is solved as a semidefinite program, with M(λ) = [I + X' diag(λ) X, X'λ; λ'X, 1'λ] and
-q = (X'(α∘y), y'α). Its scalar t is an upper bound on q'M(λ)⁻¹q, attained at the optimum. The paper writes (6)
+qcqp_dual (6) is solved as a semidefinite program,
+
+    max  Σ α_i − ½ t − ½ B² Σ λ_i   s.t.  [M(λ), q; q', t] ⪰ 0,  0 ≤ α ≤ C,  λ ≥ 0,
+
+with M(λ) = [I + X' diag(λ) X, X'λ; λ'X, 1'λ] and q = (X'(α∘y), y'α). The scalar t is an upper bound on
+q'M(λ)⁻¹q, attained at the optimum. The paper writes (6)
 
     max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0,
 
@@ -113,7 +117,7 @@ from formulations.svm import LETTERS as SVM_LETTERS
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
 
-BOUND_LETTERS = {
+BOUND_LETTERS = {  # meaning of the letters in printed formulas
     "B": "≥ 0: the bound on the outputs of the machine",
     "fᵢ": "the output of the machine at sample $i$",
     **SVM_LETTERS,
@@ -270,15 +274,16 @@ def bound_rows(
     """Return the rows of the bounds on f, the cost of their slacks, the slacks, and the parameter D.
 
     Without D there are no slacks. `point` names a sample in formulas, and ends in its index; `where` names
-    it in phrases.
+    the same sample in phrases.
     """
-    i = point[-1]
+    i = point[-1]  # the index, a subscript
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     upper, lower, upper_text, lower_text, beyond = bound, bound, "B", "B", ""
     if D is not None:
         upper, lower = bound + tau, bound + tau_star
         upper_text, lower_text, beyond = f"B + τ{i}", f"B + τ*{i}", f": $D{i}$ beyond it"
     says = f"rate at which the cost falls as the {{}} bound is relaxed at {where}{beyond}"
+    # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier.
     above = Row("bound_above", f <= upper, f"w·{point} + b ≤ {upper_text}", "lam", says.format("upper"))
     below = Row("bound_below", -f <= lower, f"−(w·{point} + b) ≤ {lower_text}", "lam_star",
                 says.format("lower"))  # fmt: skip

@@ -5,8 +5,9 @@ Problem
 The Relative Margin Machine is a support vector machine whose outputs f(x) = w·x + b are bounded by ±B. These
 bounds need no labels. So they can also be imposed at unlabelled samples: the samples to be classified, if
 known in advance (transduction), or others of the same distribution. With bounds at the unlabelled samples
-alone (training=False), the machine is of the class H of the paper's appendix, which bounds the error of the
-class because the unlabelled samples are independent of the training set.
+alone (training=False), the machine is of the class named H in the paper's appendix: small weights, and small
+outputs at given samples. The appendix bounds the error of the class because these samples are independent of
+the training set.
 
 Variables and shapes
 --------------------
@@ -17,9 +18,12 @@ scalar. With D, tau and tau_star (N,) are the slacks of the upper and lower boun
 
 Programs
 --------
-qp is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i, ξ ≥ 0 and −B ≤ f(z_j) ≤ B; with D, the bounds
-have slack, at a cost of D_j per unit. qp_dual and kernel_dual are the dual of qp, in which D_j is the cap of
-λ_j and λ*_j.
+qp        min  ½‖w‖² + Σ C_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i [α_i],  ξ ≥ 0,  ±f(z_j) ≤ B [λ_j, λ*_j]
+qp_dual   max  Σ α_i − B Σ (λ_j + λ*_j) − ½ ‖Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j‖²
+          s.t. Σ α_i y_i = Σ (λ_j − λ*_j) [b],  0 ≤ α ≤ C,  λ, λ* ≥ 0
+
+Multipliers are in brackets. kernel_dual is qp_dual for a Gram matrix. With D, the bounds are B + τ_j and
+B + τ*_j, at the cost Σ D_j (τ_j + τ*_j), and D_j is the cap of λ_j and λ*_j.
 
 Recovery
 --------
@@ -73,7 +77,7 @@ from formulations.unlabelled_bounds import extend_multipliers, families, stacked
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "zⱼ": "the labelled samples, followed by the unlabelled ones",
     "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
@@ -134,6 +138,7 @@ def _dual_from_factor(
     lam, lam_star = (cp.Variable(Z.shape[0], name=name) for name in ("lam", "lam_star"))
     costs, bound = cost_parameter(C, n), bound_parameter(B)
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
     bounds, slack_parameters = bound_dual_rows(lam, lam_star, D, "ⱼ")
@@ -206,7 +211,7 @@ def recover(
     """Return primal variables, by name; `dual` maps alpha, lam and lam_star to their values."""
     Z, y = stacked(X, y, U)
     n, count = len(y), Z.shape[0]
-    bounded = slice(0 if training else n, None)
+    bounded = slice(0 if training else n, None)  # the samples with bounds
     slack_costs = np.full(count, np.inf)
     if D is not None:
         slack_costs[bounded] = D

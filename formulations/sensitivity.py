@@ -10,14 +10,14 @@ no effect to first order. So one solution gives the derivative by every paramete
 Derivatives
 -----------
 w_i is the weight of sample i, C_i = C w_i the cost of its slack ξ_i. W, or w without index, are the machine's
-coefficients, b the biases. Other letters are explained on the right.
+coefficients, α those of a kernel expansion, b the biases. The column on the right explains other letters.
 
 SVM, Sigma-SVM, RMM, CPM      dp/dC = Σ w_i ξ_i                    ξ: in the dual, multiplier of α_i ≤ C_i
 RMM, (7)                      dp/dB = −Σ (λ_i + λ*_i)              the multipliers of f_i ≤ B and −f_i ≤ B
 Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              the metric (1−D) I + D Σ, Σ the covariance
-one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        s_j: multiplier of a weight's cap C w_j
-L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   s_j: multiplier of a weight's cap C σ_j
-                              dS/dC = L − C Σ σ_j s_j              score S = 1'σ + C L: pattern σ, loss L
+one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        s_j: multiplier of the cap α_j ≤ C w_j
+L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   s_j: multiplier of the cap α_j ≤ C σ_j
+                              dS/dC = L − C Σ σ_j s_j              S = 1'σ + C L: pattern σ, its least loss L
 Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 s±: multipliers of the box ±W ≤ R
 SPLA1, PLUME                  dp/dρ = ½ ‖W‖²                       the ridge
 logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        ridges ρ of w, η of b; η/ρ is fixed
@@ -36,9 +36,10 @@ One side
 --------
 p is concave in a parameter of the objective (C as a cost alone, D), convex in one of the right-hand side (B,
 R, the caps). If the solution (for the objective) or the multipliers (for the right-hand side) are not unique,
-p has a kink, and each of them gives a number between its one-sided slopes. There is no kink in the cost of
-slack if the regulariser is strictly convex: w is then unique, and with it ½‖w‖² and so Σ C_i ξ_i. p may have
-kinks in B and R, and for linear programs, if more rows are active than the solution has degrees of freedom.
+p has a kink, and each solution (or vector of multipliers) gives a number between the one-sided slopes of p.
+There is no kink in the cost of slack if the regulariser is strictly convex: w is then unique, and with it
+½‖w‖² and so Σ C_i ξ_i. p may have kinks in B and R, and for linear programs, if more rows are active than the
+solution has degrees of freedom.
 
 Reference
 ---------
@@ -104,7 +105,7 @@ def cost(
 def bound(
     B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
-    """Differentiate by the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
+    """Differentiate by the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i), over both `multipliers`."""
     slope = 0.0 - float(sum(np.sum(mu) for mu in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
@@ -112,7 +113,8 @@ def bound(
 def share(D: float, objective: float, norm: float, variance: float) -> Sensitivity:
     """Differentiate by the Sigma-SVM's weight D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
 
-    At D = 0 and D = 1 the derivative is one-sided; at D = 1, where w need not be unique, w has least norm.
+    `norm` is ‖w‖² and `variance` is w'Σw. At D = 0 and D = 1 the derivative is one-sided; at D = 1, where w
+    need not be unique, w has least norm.
     """
     return Sensitivity("D", D, 0.5 * (variance - norm), objective, "½ (w'Σw − ‖w‖²)", 0.0 < D < 1.0)
 
@@ -146,12 +148,15 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
-    """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
+    """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻); `s` has the terms s⁺ + s⁻."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
 
 
 def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
-    """Differentiate by the penalty "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = Σ of the groups' norms."""
+    """Differentiate by the penalty `name`, "l1" or "group"; the derivative is `size`.
+
+    `size` is dp/dλ = Σ |W_kj| for "l1", and dp/dτ, the sum of the norms of the groups, for "group".
+    """
     formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖"}[name]
     return Sensitivity(name, value, size, objective, formula, two_sided and value > 0.0)
 

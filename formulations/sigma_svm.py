@@ -40,7 +40,7 @@ rank (RBF) the machine interpolates the labels of any data: use D < 1.
 Reference
 ---------
 Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (3), (4) and the kernelised form after
-them, read so that both of its terms carry the factor 1/(1−D) once.
+them, corrected: both of its terms carry the factor 1/(1−D) once.
 
 Example
 -------
@@ -73,7 +73,7 @@ from formulations.svm import LETTERS as _SVM_LETTERS
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "c": "= Σᵢ αᵢ yᵢ (xᵢ − μ)",
     "D": "the weight of the variance of the outputs in the regulariser, between 0 and 1",
     "μ": "= (1/n) Σᵢ xᵢ",
@@ -154,6 +154,7 @@ def _dual_in_basis(
 
     scaling = cp.CallbackParam(inverse_roots, shape=(len(variances),), nonneg=True)
     c = centred.T @ cp.multiply(y, alpha)
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, for centred inputs")
     return Program(
         name=name,

@@ -23,7 +23,8 @@ Programs
 cell        min  Σ_i C_i ln(1 + exp(−z_i)) + ρ/2 ‖w‖²   s.t.  z_i ≤ y_i w·x̃_i [u_i]
 cell_dual   max  Σ_i C_i H(v_i) − 1/(2ρ) ‖Σ_i C_i v_i y_i x̃_i‖²   with v_i = u_i / C_i
 
-The entropy H(v) = −v ln v − (1 − v) ln(1 − v) has the domain 0 ≤ v ≤ 1, so the dual has no rows.
+u_i is the multiplier of the constraint on z_i. The entropy H(v) = −v ln v − (1 − v) ln(1 − v) has the domain
+0 ≤ v ≤ 1, so the dual has no rows.
 
 Recovery
 --------
@@ -73,7 +74,7 @@ from formulations.svm import cost_parameter
 
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): for $v$ between 0 and 1",
     **RIDGE_LETTERS,
     **SAMPLE_LETTERS,
@@ -102,6 +103,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
     n, m = X.shape
     w, z, weights = cp.Variable(m + 1, name="w"), cp.Variable(n, name="z"), cost_parameter(C, n)
     says = "minus the derivative of the loss: near $Cᵢ$ on the wrong side, near 0 on the right side"
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     margin = Row("margin", z <= cp.multiply(y, lift(X) @ w), "zᵢ ≤ yᵢ w·x̃ᵢ", "u", says)
     return Program(
         name="spla1.cell",

@@ -13,10 +13,11 @@ w (m,), b scalar, the slacks xi (n,), printed ξ; alpha (n,), printed α, in the
 Programs
 --------
 primal (1) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i and ξ ≥ 0; soft_margin adds rows on the
-outputs. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with the
-linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k, and in_features its primal. The rows of a
-dual are named after the primal's quantities that are their multipliers: the multiplier of the row ``b`` is b,
-that of ``xi`` is ξ, that of ``margin`` is the surplus of the primal's row ``margin``.
+outputs f. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with
+the linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k, and in_features its primal. A row is a
+named constraint. The rows of a dual are named after the primal's quantities that are their multipliers: the
+multiplier of the row ``b`` is b, that of ``xi`` is ξ, that of ``margin`` is the surplus of the primal's row
+``margin``.
 
 Recovery
 --------
@@ -64,7 +65,7 @@ from formulations.language.types import MatrixLike
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "xᵢ": "sample $i$",
     "Kᵢⱼ": "= xᵢ·xⱼ: the linear kernel",
     "yᵢ": "the label of sample $i$, +1 or −1",
@@ -82,6 +83,7 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
     """Return the rows ``margin`` and ``slack`` of a program with hinge losses."""
     says = "rate at which the cost rises with sample i's margin: 0 beyond it, up to $Cᵢ$ on it, $Cᵢ$ inside"
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     margin = Row("margin", cp.multiply(y, f) >= 1 - xi, f"yᵢ({f_text}) ≥ 1 − ξᵢ", "alpha", says)
     slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "cost of slack less alpha: $Cᵢ − αᵢ$")
     return margin, slack
@@ -203,7 +205,7 @@ def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> d
 
 
 def in_features(program: Program) -> Program:
-    """Return a primal with samples in the rows of F, K = FF', renamed as the primal of a kernel dual."""
+    """Rename a primal for samples in the rows of F as the primal of the dual for the kernel K = FF'."""
     return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 

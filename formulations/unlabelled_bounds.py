@@ -1,9 +1,9 @@
 """Relative Margin Machines with bounds at unlabelled samples: stacked samples, constraints and multipliers.
 
 The machine has a margin constraint y_i f(x_i) ≥ 1 − ξ_i at each of n labelled samples, and bounds f ≤ B and
-−f ≤ B also at k unlabelled ones, which follow the labelled ones in one matrix. Its families
-(:mod:`formulations.families`) have one constraint of a kind for each of the n + k samples; the cost and the
-multiplier of a constraint that does not exist are 0.
+−f ≤ B also at k unlabelled ones, which follow the labelled ones in one matrix. The machine has three families
+of constraints (:mod:`formulations.families`): the margins, the upper and the lower bounds. Arrays of costs or
+multipliers of a family have an entry for each of the n + k samples, 0 if a sample has no such constraint.
 """
 
 from collections.abc import Mapping
@@ -54,9 +54,9 @@ def families(
 
 
 def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Extend multipliers to all `count` samples, of which the first n are labelled, by zeros.
+    """Extend multipliers, by family or letter, with zeros to all `count` samples; the first n are labelled.
 
-    Those of the margins may be given for the labelled samples only, those of the bounds for the unlabelled.
+    Multipliers of margins may be given for the labelled samples only, those of bounds for the unlabelled.
     """
     extended = dict(multipliers)
     for name, vector in multipliers.items():

@@ -65,19 +65,19 @@ the features.
 
 Landmarks
 ---------
-The outputs of the classes G and H are constrained at the landmarks. Without intercept (c = 0) and with the
-radius √(2E) these are the classes of :mod:`formulations.error_bounds.rmm_bounds`, and their complexities have
-the form (2√(2E)/n) √τ(p), where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
+In this section φ includes the constant c, and w its weight; the radius is R = √(2E). Without c these
+are the classes of :mod:`formulations.error_bounds.rmm_bounds`. The bounds on their complexities have the form
+(2√(2E)/n) √τ(p), where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
 
     τ(p) = Σ_i φ(x_i)' M(p)⁻¹ φ(x_i),      M(p) = I + D Σ_j p_j φ(u_j) φ(u_j)'.
 
-Equal weights give U_G, and D = 0 gives U_F. The minimum over p gives U_H:
+Equal weights give U_G, the bound for class G, and D = 0 gives U_F. The minimum over p gives U_H:
 
     min  τ(p)   s.t.  p ≥ 0, Σ_j p_j = 1.
 
 The paper's program for U_H is the minimum over λ ≥ 0 of (1/n) Σ_i φ(x_i)' Σ_λ⁻¹ φ(x_i) + (2E/n) Σ_j λ_j, with
 Σ_λ = (Σ_j λ_j) I + D Σ_j λ_j φ(u_j) φ(u_j)'. At λ = t p it is τ(p)/(n t) + 2E t/n, minimal at
-t = √(τ(p)/2E). Statisticians know the minimum of τ as an A-optimal design.
+t = √(τ(p)/2E). In the design of experiments the optimal p is an A-optimal design.
 
 Upper bound, for every p. Σ_j p_j (‖w‖² + D (w·φ(u_j))²) = w'M(p)w is at most 2E for every w in H, whatever p
 is, and in G for equal weights. So Σ_i σ_i w·φ(x_i) ≤ √(2E) ‖M(p)^(-1/2) Σ_i σ_i φ(x_i)‖ by Cauchy-Schwarz,
@@ -213,7 +213,7 @@ class Landmarks:
         p = np.full(len(A), 1.0 / len(A))
         z = None  # the multipliers (n_u,) of p >= 0, from the first step on
         scale = float(np.trace(self.moments)) or 1.0
-        S = self.moments / scale
+        S = self.moments / scale  # of trace 1
         best = LandmarkWeights(np.inf, p, np.inf, 0)
         for iteration in range(max_iter + 1):
             scaled_trace, Y, q = _trace_and_rates(A, S, p)
@@ -227,7 +227,8 @@ class Landmarks:
             if z is None:
                 z = _FIRST_NU * q.max() - q
             mu = _CENTRING * float(p @ z) / len(A)
-            dp, dz = _newton_step(2.0 * (A @ Y) * (Y.T @ S @ Y), p, z, q, mu)
+            hessian = 2.0 * (A @ Y) * (Y.T @ S @ Y)  # of tr(S M⁻¹) in p
+            dp, dz = _newton_step(hessian, p, z, q, mu)
             p = p + _step_length(p, dp) * dp
             z = z + _step_length(z, dz) * dz
             p = p / p.sum()
@@ -274,7 +275,7 @@ class MachineClass:
     constant: float  # c
     D: float  # weight of the outputs at the landmarks; 0 in class F
     norm: float  # ‖w̃‖ in class F; in G and H the square root in the theorem, for γ = 1
-    tau: float  # τ
+    tau: float  # τ of the theorem
     log_inverse_share: float  # ln(δ/δ'), without the term ln(1/π_j) of the radius
     gap: float = 0.0  # proven upper bound on the relative distance of √τ from its minimum; 0 in F and G
 
@@ -418,7 +419,7 @@ def margin_bound(
     delta : float
         Probability that the bound fails, between 0 and 1.
     gamma : float or "best"
-        The margin, positive; "best" tries many, which costs nothing (step 4 of the proof).
+        The margin, positive; "best" tries many, at no cost in the bound (step 4 of the proof).
     form : {"best", "F", "G", "H"}
         The class; "best" takes the least bound of all three, each at a third of δ.
 

@@ -23,7 +23,7 @@ computes p, for kernels and thousands of samples too.
 Variables and shapes
 --------------------
 lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m), L is
-(m, r) with the rank r of X.
+(m, r) with the rank r of X. Multipliers are in brackets below.
 
 Programs
 --------
@@ -80,7 +80,7 @@ from formulations.language.types import Array, MatrixLike, dense
 
 _PAPER = "Shivaswamy & Jebara (2008), appendix"
 
-LETTERS = {
+LETTERS = {  # meaning of the letters in printed formulas
     "Σ_λ": "= (Σᵢ λᵢ) I + D Σᵢ λᵢ uᵢuᵢ'",
     "L": "any matrix with $LL' = Σⱼ xⱼxⱼ'$",
     "xⱼ": "the samples",
@@ -130,6 +130,7 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     sigma_lam = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
     meaning = "its off-diagonal part is $−V/n$, where $V$ is the variable of the dual"
     block = Row("block", cp.bmat([[sigma_lam, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", meaning)
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "slack of the constraint at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
