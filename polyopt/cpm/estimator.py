@@ -398,7 +398,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         outside = self._y > 0
         self._perplexity = perplexity(self.assignment_[outside], weights[outside])
         # Integer faces have no tolerance: their gap is the loss due to integrality.
-        self._warn_if_short(None if penalty.integers else lambda: self._binary_certificate(tol=1e-6))
+        self._warn_if_incomplete(None if penalty.integers else lambda: self._binary_certificate(tol=1e-6))
         self._warn_if_empty(W)
         if self.perplexity_ < (1.0 - 1e-9) * sgd.perplexity:
             warn(
@@ -471,7 +471,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         is_small = n_entries + K * OPTIONS.entries_per_program <= OPTIONS.max_exact_entries
         return "exact" if is_small and self._asked_sgd.perplexity == 1 else "sgd"
 
-    def _at_once(self) -> str:
+    def _fallback_solver(self) -> str:
         """Return the solver with the earliest first result, for a pair of classes after the time limit.
 
         loss="max" and margin="worst" have no faster solver than `solver`.
@@ -600,12 +600,12 @@ class ConvexPolytopeMachine(FaceClassifier):
             raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
-    def _keep_no_solution(self, original: Self) -> None:
+    def _drop_solution_arrays(self, original: Self) -> None:
         if original._sides is not None:
             set_sides(self, [side.without_data() for side in original._sides])
             return
         self._perplexity = original._perplexity
-        super()._keep_no_solution(original)
+        super()._drop_solution_arrays(original)
 
     @property
     def holds_data(self) -> bool:

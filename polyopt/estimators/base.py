@@ -10,8 +10,8 @@ if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Pytho
 same rule. So the polytope of a classifier is closed if ``classes_[0]`` is inside, and open if
 ``classes_[1]`` is.
 
-In the file: :class:`PairwiseClassifier`; the fits of pairs of classes, each with its part of the time limit;
-and the treatment of Ctrl-C.
+In this order: :class:`PairwiseClassifier`; the fits of pairs of classes, each in its part of the time; and
+the treatment of Ctrl-C.
 """
 
 from __future__ import annotations
@@ -112,12 +112,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _pair_places: list[NDArray[np.intp]]  # for each pair of classes, indices of its samples in `_rows`
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
     _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
-    _earlier: Any = None  # during a fit with warm_start, the attributes of the previous fit
+    _previous_fit: Any = None  # during a fit with warm_start, the attributes of the previous fit
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
-    _settings: ClassVar[
-        dict[str, type[Settings]]
-    ] = {}  # classes of the parameters that are groups of parameters
+    _settings: ClassVar[dict[str, type[Settings]]] = {}  # class of each parameter that is a group of them
     _moved: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and their replacement
 
     # -- methods of a subclass ---------------------------------------------------------------
@@ -165,14 +163,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         known = machine.get_params(deep=False)
         return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
 
-    def _at_once(self) -> str:
-        """Return the solver with the earliest first result, for a pair of classes after the time limit."""
+    def _fallback_solver(self) -> str:
+        """Return the solver with the earliest first result, for pairs of classes after the time limit."""
         return "auto"
 
-    def _further_samples(
+    def _append_unlabelled(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Append unlabelled samples: class -1, weight 0, row numbers from `n` on. By default none."""
+        """Return the data with unlabelled samples appended: code -1, weight 0, row numbers n, n + 1, ...
+
+        n: number of samples passed to ``fit``. By default nothing is appended.
+        """
         return X, codes, weights, rows
 
     def _finish_fit(self) -> None:
@@ -232,6 +233,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             of_fit = self._with_moved(dict(state.get("_asked", {})))
             state = self._with_moved(dict(state))
             names = [name for name in of_fit if name in self._get_param_names()]
+            # A group is the object of the state, so that it counts as unchanged since the fit.
             state["_asked"] = {name: (state if name in self._settings else of_fit)[name] for name in names}
         super().__setstate__(state)
 
@@ -279,7 +281,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
-        with self._anew():
+        with self._refitting():
             self._asked = self.get_params(deep=False)
             # A copy: later changes of X by the caller must not reach the model and its certificate.
             samples, labels = validated_pair(
@@ -299,7 +301,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                 )
             weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
             check_total(weights)
-            samples, codes, weights, rows = self._further_samples(
+            samples, codes, weights, rows = self._append_unlabelled(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
             with running(Clock()) as clock, self._printing_progress(), _no_point_is_interruption():
@@ -320,12 +322,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Fit one machine for each pair of classes; codes (n,) are indices of classes, -1 without a label."""
         pairs = list(combinations(range(len(self.classes_)), 2))
-        machine = self._for_pairs(X, weights)
-        parameters, machines = machine.get_params(deep=False), [machine] * len(pairs)
-        earlier = (self._earlier or {}).get("estimators_", ())
-        if len(earlier) == len(pairs):
-            machines = earlier  # warm starts
-        machines = [copy(unfitted).set_params(**parameters) for unfitted in machines]
+        template = self._for_pairs(X, weights)
+        parameters = template.get_params(deep=False)
+        # With warm_start, the fit of a pair starts from its previous classifier.
+        previous = (self._previous_fit or {}).get("estimators_", ())
+        starts = previous if len(previous) == len(pairs) else [template] * len(pairs)
+        machines = [copy(start).set_params(**parameters) for start in starts]
         clock = Clock(getattr(self, "time_limit", None))
         # All workers have the complete arrays (memory-mapped if they are large) and select their rows.
         tasks = [
@@ -358,7 +360,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
         Removed are attributes whose names end with an underscore, and private ones that a class declares.
         Parameters, ``_fit_inputs`` and attributes of other packages remain. With ``warm_start`` the previous
-        attributes are stored in ``_earlier``.
+        attributes are stored in ``_previous_fit``.
         """
         before = self.__dict__
         inputs, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
@@ -368,7 +370,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             if name in inputs or not (name.endswith("_") or name in declared)
         }
         if getattr(self, "warm_start", False):
-            self._earlier = before
+            self._previous_fit = before
         return before
 
     @classmethod
@@ -379,7 +381,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
 
     @contextmanager
-    def _anew(self) -> Iterator[None]:
+    def _refitting(self) -> Iterator[None]:
         """Return a context that removes the attributes of a previous fit, and restores them on an error."""
         before = self._clear_fit()
         try:
@@ -387,21 +389,20 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         except BaseException:  # Ctrl-C as well
             self.__dict__ = before
             raise
-        self.__dict__.pop("_earlier", None)
+        self.__dict__.pop("_previous_fit", None)
 
-    def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
+    def _warn_if_incomplete(self, certify: Callable[[], Certificate] | None) -> None:
         """Warn if a limit ended the fit, or the solution of an exact solver is not certified.
 
-        `certify` computes the certificate of the binary solution; None if that would take too long. It is
-        called for exact solvers, and if rounding ended a run, since its point may be within the tolerance.
+        `certify` computes the certificate of the binary solution; None if that would take too long. There is
+        no warning if it proves the solution optimal to its tolerance. It is called for exact solvers, and
+        for the status INACCURATE: rounding ended the run, but its point may be within the tolerance.
         """
         if _note_interruption(self):
             return  # there is one warning for the complete fit
         status = self.solution_.status
         text = "" if status in FINE else str(status)
-        is_unverified = self.solver_ == "exact" and (
-            not text or status in (Status.INACCURATE, Status.STALLED)
-        )
+        is_unverified = self.solver_ == "exact" and status in (*FINE, Status.STALLED)
         if certify is not None and (status is Status.INACCURATE or is_unverified):
             certificate = certify()
             if certificate.claim is not Claim.NONE and certificate.relative_gap <= certificate.tol:
@@ -568,7 +569,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _with_names(self, certificate: Certificate) -> Certificate:
         """Return the certificate with the labels and row numbers of the data of ``fit`` in its evidence."""
-        # The labels of the signs -1 and +1: with a side of -1, classes_[0] has the sign +1.
+        # Labels of the signs -1 and +1: if `_side` is -1, classes_[0] has the sign +1.
         side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
         negative, positive = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         parts = certificate.evidence
@@ -651,9 +652,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Remove, from this copy of a binary machine, the attributes that predictions do not need."""
 
     def _drop_data_of_pairs(self, original: Self) -> None:
-        """Remove these attributes from this copy of a machine of several classes, but for its pairs."""
+        """Remove them from this copy for several classes; its pairs have been copied without data."""
 
-    def _keep_no_solution(self, original: Self) -> None:
+    def _drop_solution_arrays(self, original: Self) -> None:
         """Replace the solution by its status and values, without its vectors and its history."""
         self.solution_ = replace(original.solution_, primal={}, duals={}, history=(), runs=())
 
@@ -689,7 +690,7 @@ def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Return True for the same object, or equal numbers or strings (distinct objects in a loaded model)."""
+    """Return True for the same object, or equal numbers or strings (a loaded model has copies of them)."""
     is_comparable = type(value) is type(other) and isinstance(value, (int, float, str))
     return value is other or (is_comparable and value == other)
 
@@ -701,7 +702,7 @@ def _is_same(value: Any, other: Any) -> bool:
 class Part:
     """One of several machines that are fitted as parts of another one, and its part of the time limit."""
 
-    what: str  # kind of part in progress messages, such as "pair"
+    kind: str  # its word in progress messages, such as "pair"
     number: int  # number of this part, from 0
     count: int  # number of parts
     clock: Clock  # with the time limit for all parts together
@@ -714,7 +715,7 @@ class Part:
         limit = time_share(self.clock, self.number, self.count, self.n_jobs)
         if limit is not None:
             machine.time_limit = limit
-        title = f", {self.what} {self.number + 1} of {self.count}"
+        title = f", {self.kind} {self.number + 1} of {self.count}"
         try:
             with running(self.clock), machine._printing_progress(title):
                 yield
@@ -736,7 +737,7 @@ class _PairTask(NamedTuple):
 
 
 def _fit_pair(task: _PairTask) -> Any:
-    """Fit a pair of classes; after the time limit, by the solver of :meth:`_at_once`."""
+    """Fit a pair of classes; after the time limit, by the solver of :meth:`_fallback_solver`."""
     machine = task.machine
     if not task.part.clock.is_over:
         try:
@@ -745,7 +746,7 @@ def _fit_pair(task: _PairTask) -> Any:
             if not task.part.clock.is_over:
                 raise
     if "solver" in machine.get_params(deep=False):
-        machine.set_params(solver=machine._at_once())
+        machine.set_params(solver=machine._fallback_solver())
     return _fit_two_classes(task)
 
 
@@ -760,7 +761,7 @@ def _fit_two_classes(task: _PairTask) -> Any:
     y = np.where(codes[samples_of_pair] == pair[1], 1.0, -1.0)
     with part.of_fit(machine):
         machine._fit_signs(samples, y, weights[samples_of_pair], np.arange(len(samples_of_pair)))
-    vars(machine).pop("_earlier", None)
+    vars(machine).pop("_previous_fit", None)
     return machine
 
 
@@ -788,7 +789,7 @@ def _note_interruption(machine: Any) -> bool:
 
 @contextmanager
 def _no_point_is_interruption() -> Iterator[None]:
-    """Return a context that turns a RuntimeError, no point, into KeyboardInterrupt after Ctrl-C."""
+    """Return a context that, after Ctrl-C, raises KeyboardInterrupt if a fit fails as it has no point yet."""
     try:
         yield
     except RuntimeError:

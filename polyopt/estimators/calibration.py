@@ -26,9 +26,7 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
     """A classifier whose only feature is a score, for ``CalibratedClassifierCV`` to wrap."""
 
     def __init__(self, unit: float = 1.0):
-        self.unit = (
-            unit  # scores are divided by it, so that the fit of a sigmoid does not depend on their scale
-        )
+        self.unit = unit  # divides the scores: the fit of a sigmoid depends on their scale
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Store the labels; there is nothing to fit."""

@@ -1,9 +1,10 @@
 """Base of the classifiers with faces: scores, polytope, probabilities and explanations.
 
-A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. The
-labels of a paper are its signs +1 and -1. The spread of a feature is its standard deviation.
+A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. Each
+classifier is the method of a paper, which has labels of +1 and -1. The spread of a feature is its standard
+deviation.
 
-In the file: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
+In this order: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Options:
     max_size: largest entry of X and largest sum of costs; squares and products of larger numbers may
         overflow.
     max_offset: distance of a feature's mean from 0, in spreads, above which a warning advises centring.
-    measured_entries: number of entries of X that these warnings measure, in equidistant rows.
+    measured_entries: number of entries of X, in equidistant rows, that give means and spreads.
     rows_per_block: number of dense samples scored at a time in single precision; a block stays in the cache.
     max_score_error: largest error of a score in single precision.
     max_single_entry: largest entry of a sample for which weights that underflow in single precision do not
@@ -136,7 +137,7 @@ def scaling_advice(
 
 
 def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
-    """Return mean and spread (m,) of each feature; the mean of sparse samples is None, their origin 0."""
+    """Return mean and spread (m,) of each feature; for sparse samples None and the spread around 0."""
     if sp.issparse(X):
         floats = X.astype(np.float64)  # bytes overflow when squared
         return None, np.sqrt(np.asarray(floats.multiply(floats).mean(axis=0)).ravel())
@@ -159,7 +160,7 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OP
     if X.dtype == np.float64:
         if sp.issparse(X):
             return np.asarray(X @ W.T) + b
-        # Face by face in memory, so that vector instructions compute the largest score of a few faces.
+        # The scores of a face are contiguous: the maximum over few faces uses vector instructions.
         face_rows = W @ X.T
         face_rows += b[:, None]
         return face_rows.T
@@ -259,10 +260,12 @@ class FaceClassifier(PairwiseClassifier):
     _assignment: NDArray[np.int64] | None = field(init=False, default=None)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
     _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
-    _typical: tuple[Any, Any] | None = field(init=False, default=None)  # means and spreads, without data
+    _typical: tuple[Any, Any] | None = field(
+        init=False, default=None
+    )  # mean and spread of each feature, for a model without data
     _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
     _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines of two polytopes
-    _wide: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
+    _max_spread_ratio: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
     _outward: ClassVar[float] = 1.0  # +1 if faces are positive outside, -1 if they are positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
     _is_double_sided: ClassVar[bool] = False  # True if it learns a polytope for each class
@@ -286,7 +289,7 @@ class FaceClassifier(PairwiseClassifier):
 
     def _advise_scaling(self, X: Any) -> None:
         names = getattr(self, "feature_names_in_", None)
-        for text in scaling_advice(X, self._wide, names):
+        for text in scaling_advice(X, self._max_spread_ratio, names):
             warn(self, text, UserWarning)
 
     def _chosen_side(self) -> float:
@@ -309,8 +312,8 @@ class FaceClassifier(PairwiseClassifier):
 
     def _label(self, outside: bool) -> Any:
         self._need_one_polytope("outer_label_" if outside else "inside_label_")
-        positive = outside if self._outward > 0 else not outside
-        return self.classes_[1 if (self._side > 0) == positive else 0]
+        is_positive = outside == (self._outward > 0)  # in the paper
+        return self.classes_[int(is_positive == (self._side > 0))]
 
     @property
     def outer_label_(self) -> Any:
@@ -468,11 +471,11 @@ class FaceClassifier(PairwiseClassifier):
         """
         model, samples = self._prepared(X)
         if model._is_binary:
-            second = model._second(samples)
+            second = model._second_probabilities(samples)
             return np.column_stack([1.0 - second, second])
-        return model._coupled(samples, calibrated=is_calibrated(model))
+        return model._coupled_probabilities(samples, calibrated=is_calibrated(model))
 
-    def _second(self, X: Any, calibrated: bool = True) -> Array:
+    def _second_probabilities(self, X: Any, calibrated: bool = True) -> Array:
         """Return the probabilities (t,) of ``classes_[1]``, calibrated if there is a curve.
 
         Uncalibrated probabilities are clipped to the side of 1/2 of the label, so that ``argmax`` agrees with
@@ -485,9 +488,9 @@ class FaceClassifier(PairwiseClassifier):
         second = expit(log_odds)
         return np.where(log_odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
 
-    def _coupled(self, X: Any, calibrated: bool) -> Array:
+    def _coupled_probabilities(self, X: Any, calibrated: bool) -> Array:
         """Return the probabilities of more than two classes, from those of the pairs."""
-        pairs = [part._as_fitted()._second(X, calibrated) for part in self.estimators_]
+        pairs = [part._as_fitted()._second_probabilities(X, calibrated) for part in self.estimators_]
         return couple_pairs(np.column_stack(pairs), len(self.classes_))
 
     def _log_odds(self, X: Any) -> Array:
@@ -502,12 +505,12 @@ class FaceClassifier(PairwiseClassifier):
     def _scores(self, X: Any) -> Array:
         if self._is_binary or not self._decides_by_model:
             return super()._scores(X)
-        return np.log(self._coupled(X, calibrated=False))
+        return np.log(self._coupled_probabilities(X, calibrated=False))
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
         if self._is_binary or not self._decides_by_model:
             return super()._labels(X)
-        return self._coupled(X, calibrated=False).argmax(axis=1)
+        return self._coupled_probabilities(X, calibrated=False).argmax(axis=1)
 
     # -- explanations ------------------------------------------------------------------------
 
@@ -573,7 +576,7 @@ class FaceClassifier(PairwiseClassifier):
         typical = original._typical_values() if original._is_one_polytope else None
         self._forget()
         self._typical = typical
-        self._keep_no_solution(original)
+        self._drop_solution_arrays(original)
 
     def _drop_data_of_pairs(self, original: Self) -> None:
         self._forget()

@@ -1,7 +1,7 @@
 """Tables with columns of numbers and of texts: names and order of columns, and conversion of cells.
 
-A frame is a table of pandas or polars, with a name and a type for each column; its columns are read by their
-types, and those of arrays by their values. A gap is a missing value or the empty text.
+A frame is a table of pandas or polars, with a name and a type for each column. Columns of a frame are read by
+their types, columns of an array by their values. A gap is a missing value or the empty text.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def listed(names: Sequence[object]) -> str:
 
 
 def check_unique(table: object, names: Any) -> None:
-    """Raise ValueError for two columns of the same name; the message has the name, and that of the table."""
+    """Raise ValueError for two columns of the same name; the message names the column and the table."""
     if getattr(names, "is_unique", len(names) == 0):  # cached by pandas' index
         return
     duplicates = [name for name, count in Counter(names).items() if count > 1]

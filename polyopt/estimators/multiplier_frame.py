@@ -1,4 +1,4 @@
-"""Data frames ``duals_``: a row for each constraint, with its multiplier and slack.
+"""Data frames ``duals_``: a row for each constraint, with its multiplier and slack (distance from its bound).
 
 :func:`multiplier_frame` is for classifiers with families of constraints, one constraint per sample;
 :func:`hinge_columns` for faces fitted by linear programs, with a margin constraint per sample and face.
@@ -53,8 +53,8 @@ def hinge_columns(
     """Return the columns of ``duals_`` for the margin constraints of the Polyceptron and of PC-SLP.
 
     A sample inside (y = +1) has a constraint at every face, a sample outside one at the face of its
-    `assignment`. The column "place" is the index of the sample, and "share" the multiplier relative to the
-    cost of slack.
+    `assignment`. The column "place" is the index of the sample in X, and "share" the multiplier relative to
+    the cost of slack.
 
     costs (n,): costs of slack, the upper bounds of the multipliers.
     multipliers (n, K): None if the solver has none.

@@ -24,9 +24,7 @@ def solutions_of(estimator: Fitted) -> list[Solution]:
     """Return all solutions of a fitted estimator: one, or one for each pair of classes and each side."""
 
     def flat(nested: "Nested") -> list[Solution]:
-        return (
-            [solution for part in nested for solution in flat(part)] if isinstance(nested, list) else [nested]
-        )
+        return [s for part in nested for s in flat(part)] if isinstance(nested, list) else [nested]
 
     return flat(estimator.solution_)
 

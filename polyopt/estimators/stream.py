@@ -36,7 +36,7 @@ def learn_chunk(
     machine._validate_params()
     n_total = whole_or_none("n_total", n_total)
     is_first = machine._stream is None
-    with machine._anew() if is_first else nullcontext():
+    with machine._refitting() if is_first else nullcontext():
         parameters = machine.get_params(deep=False) if is_first else machine._asked
         samples, labels = validated_pair(
             machine, X, y, accept_sparse="csr", dtype=machine._dtypes, reset=is_first

@@ -12,11 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _num_samples,
-    check_array,
-    validate_data,
-)
+from sklearn.utils.validation import _num_samples, check_array, validate_data
 
 from formulations.language.arguments import as_weights, refuse_masked
 from formulations.language.types import Matrix, canonical, check_indices
@@ -67,7 +63,8 @@ def class_weights(
         totals = np.bincount(codes, weights)
         return weights.sum() / (len(totals) * totals)
     labels = classes.tolist()
-    # Not by scikit-learn, which looks up the label "1" as the number 1, and 1.5 as 1.
+    # Not by scikit-learn's function, which takes the label "1" for the number 1, and 1.5 for 1. Labels
+    # without a weight have weight 1, but are refused if class_weight has unknown labels too.
     missing = [label for label in labels if label not in class_weight]
     if missing and len(labels) - len(missing) != len(class_weight):
         raise ValueError(

@@ -20,7 +20,7 @@ from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
 """Smallest probability above 1/2."""
-_MIN_PROBABILITY = 1e-12  # lower limit of the probabilities of a pair that are coupled
+_MIN_PROBABILITY = 1e-12  # smallest probability in a pair; smaller ones are raised before they are coupled
 _ONNX_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
 
 
@@ -204,5 +204,5 @@ def certain_winners(
     min_votes = first_votes @ is_first + second_votes @ is_second
     max_votes = (n_classes - 1) - (first_votes @ is_second + second_votes @ is_first)
     winner, rows = min_votes.argmax(axis=1), np.arange(len(min_votes))
-    max_votes[rows, winner] = -1.0
+    max_votes[rows, winner] = -1.0  # leaves the other classes
     return winner, min_votes[rows, winner] > max_votes.max(axis=1)

@@ -115,7 +115,7 @@ class BlockClassifier(PairwiseClassifier):
             The fitted classifier.
         """
         self._validate_params()
-        with self._anew():
+        with self._refitting():
             self._asked = self.get_params(deep=False)
             heading = heading_of(X)
             if heading is not None:  # sets feature_names_in_

@@ -36,13 +36,13 @@ from polyopt.linalg.kernels import SampleGram
 from polyopt.linalg.sparse_products import SparseRight
 from polyopt.native.library import kernel
 
-_TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 1 MB in single precision
+_TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 1 MB of kernel values
 _MIN_BOUND_WORK = 1e7  # multiplications below which bounded scores are not faster
 _DOUBLE_UNIT = 2.0**-53  # unit roundoff of double precision
 _MAX_TERMS = 128  # terms summed at once in single precision, which limits the roundings of a sum
 # Upper bounds on the underflow of a kernel value, and of a term, in single precision.
 _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
-_COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u
+_COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u, if r u is at most 0.01
 
 # products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
 gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
@@ -51,7 +51,7 @@ gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample
 add_weighted = kernel("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
-class Part(NamedTuple):
+class CoefBlock(NamedTuple):
     """Coefficients of consecutive samples in some of the expansions."""
 
     start: int  # the samples are start, ..., stop - 1
@@ -60,7 +60,7 @@ class Part(NamedTuple):
     coef: Array  # (stop - start, q)
 
     @classmethod
-    def whole(cls, coef: Array) -> "Part":
+    def whole(cls, coef: Array) -> "CoefBlock":
         """Return the coefficients (n,) of one expansion over all samples."""
         return cls(0, len(coef), np.zeros(1, dtype=np.intp), coef[:, None])
 
@@ -68,10 +68,10 @@ class Part(NamedTuple):
 class Scorer:
     """`count` kernel expansions over the samples of a Gram matrix; coefficients outside `parts` are 0."""
 
-    def __init__(self, gram: SampleGram, parts: list[Part], count: int = 1):
+    def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int = 1):
         self._gram, self._parts, self._count = gram, parts, count
         self._tiles = [
-            Part(start, stop, part.columns, part.coef[start - part.start : stop - part.start])
+            CoefBlock(start, stop, part.columns, part.coef[start - part.start : stop - part.start])
             for part in parts
             for start in range(part.start, part.stop, _TILE_SAMPLES)
             for stop in [min(start + _TILE_SAMPLES, part.stop)]
@@ -161,7 +161,7 @@ class BoundedScorer:
     dtype: float32, or for RBF kernels also float64.
     """
 
-    def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: DTypeLike):
+    def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int, dtype: DTypeLike):
         self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
         self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
         self._terms_per_sum = _MAX_TERMS if self._dtype == np.float32 else _TILE_SAMPLES
@@ -173,7 +173,7 @@ class BoundedScorer:
             stops = _tile_stops(norms[order[-1]])
             for first, last in zip([0, *stops[:-1]], stops, strict=True):
                 self._tiles.append(
-                    Part(start + first, start + last, part.columns, part.coef[by_norm[first:last]])
+                    CoefBlock(start + first, start + last, part.columns, part.coef[by_norm[first:last]])
                 )
             start += len(by_norm)
         self._order = np.concatenate(order)
@@ -241,14 +241,15 @@ class BoundedScorer:
             scores[columns] += sums[: len(columns)]
             sizes += sums[len(columns) :]
 
-    def _relative_errors(self, point_norms: Array, tile: Part, terms: int) -> Array:
+    def _relative_errors(self, point_norms: Array, tile: CoefBlock, terms: int) -> Array:
         """Return the relative error of a tile's RBF values at each point; `terms`: of a squared norm."""
         per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
         exponent = _COMPOUNDING * per_norm * (point_norms + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
+        # expm1(ε), which is at most 1.01 ε for ε < 0.01
         growth = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
         return _COMPOUNDING * (growth + self._term_rounding(tile))
 
-    def _term_rounding(self, tile: Part) -> float:
+    def _term_rounding(self, tile: CoefBlock) -> float:
         """Return the relative error of a term of a score: its exponential, its coefficient and the sums."""
         summed = self._terms_per_sum if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
@@ -259,7 +260,7 @@ class BoundedScorer:
         rbf_errors: for the RBF kernel, the sums of the terms' errors over the tiles, without underflow.
         """
         coef_norms = self._coef_norms[:, None]
-        if self._roundings * self._unit > _COMPOUNDING - 1.01:  # roundings compound too much
+        if self._roundings * self._unit > 0.01:  # the factor _COMPOUNDING may be too small
             return np.full(rbf_errors.shape, np.inf)
         if self._is_rbf:
             return rbf_errors + _VALUE_UNDERFLOW * coef_norms + _TERM_UNDERFLOW * self._gram.n
@@ -316,7 +317,7 @@ def _join(blocks: list[Array], count: int) -> Array:
     return np.concatenate([np.zeros((count, 0)), *blocks], axis=1).T
 
 
-def _tile_values(buffer: NDArray[Any], count: int, tile: Part) -> NDArray[Any]:
+def _tile_values(buffer: NDArray[Any], count: int, tile: CoefBlock) -> NDArray[Any]:
     """Return a contiguous part of the buffer for the kernel between `count` points and a tile's samples."""
     width = tile.stop - tile.start
     return buffer[: count * width].reshape(count, width)

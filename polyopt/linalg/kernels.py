@@ -50,13 +50,13 @@ TILE_ROWS = 256  # rows of a tile, and its columns in double precision: half a m
 CHUNK_ROWS = 2048  # rows of a block of a product
 MAX_SQUARE_ROWS = 20_000  # rows of the largest square matrix in memory: 3.2 GB
 BLOCK_ENTRIES = 1_000_000  # entries of a block of rows, which bounds its memory
-_MIN_BLOCK_ROWS = 128  # rows of such a block at least, however many columns it has
+_MIN_BLOCK_ROWS = 128  # smallest number of rows of such a block, however many columns it has
 _CACHE_ENTRIES = 200_000  # entries of a block of columns that stays in the processor's cache
-_MIN_STRIP_COLUMNS = 256  # columns of such a block at least
-_MIN_STRIPS = 8  # blocks of columns at least, for the threads, if there are enough columns
-_MAX_EXPONENT_ERROR = 1e-9  # of an RBF exponent computed by a product; beyond, differences are used
-_MAX_SINGLE_EXPONENT = 150.0  # γ‖x‖² up to which single precision has exponents within 1e-5
-_MAX_INACCURATE_SHARE = 0.02  # of samples above it, for single precision to be worth trying
+_MIN_STRIP_COLUMNS = 256  # smallest number of columns of a block of columns
+_MIN_STRIPS = 8  # smallest number of blocks of columns, for the threads, if the columns suffice
+_MAX_EXPONENT_ERROR = 1e-9  # largest error of an RBF exponent by a product; above it, by differences
+_MAX_SINGLE_EXPONENT = 150.0  # largest γ‖x‖² for which single precision has exponents within 1e-5
+_MAX_INACCURATE_SHARE = 0.02  # largest share of samples above it for which single precision is tried
 _MAX_SINGLE_ENTRY = 1e30  # largest diagonal entry that does not risk overflow in single precision
 _MAX_CAREFUL_WORK = 3e8  # multiplications up to which distances are always computed by differences
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
@@ -106,7 +106,7 @@ class Gram(Protocol):
         """Return True if single precision is worth trying on these data."""
 
     def entry_error(self) -> tuple[float, Vector]:
-        """Return e and s (n,): ``|K_ij - its exact value| <= e s_i s_j``, ``|K_ij| <= s_i s_j``; float64."""
+        """Return e and s (n,): in float64, K_ij has an error of at most e s_i s_j, and |K_ij| <= s_i s_j."""
 
 
 def chunks(samples: Samples, size: int = CHUNK_ROWS) -> Iterator[Samples]:
@@ -121,7 +121,7 @@ def short_chunks(samples: Samples, columns: int) -> Iterator[Samples]:
 
 
 def spread_samples(n: int, count: int = 2000) -> Samples:
-    """Return all of n samples, or `count` evenly spaced ones, which represent the matrix."""
+    """Return the numbers of all n samples, or of `count` evenly spaced ones if there are more."""
     return np.linspace(0, n - 1, min(n, count)).astype(np.intp)
 
 
@@ -190,8 +190,9 @@ class Kernel:
         shape, is_numeric = (A.shape[0], Z.shape[0]), values.dtype.kind in "biuf"
         if values.shape != shape or not is_numeric or not np.isfinite(values).all():
             name = getattr(self.name, "__name__", type(self.name).__name__)
-            fault = f"shape {values.shape}" if is_numeric else f"{type(result).__name__} of {values.dtype}"
-            fault = fault if values.shape != shape or not is_numeric else "NaN or infinite values"
+            fault = f"shape {values.shape}" if values.shape != shape else "NaN or infinite values"
+            if not is_numeric:
+                fault = f"{type(result).__name__} of {values.dtype}"
             raise ValueError(
                 f"the kernel {name} must return finite real numbers of shape {shape} (rows of its first "
                 f"argument by rows of its second), not {fault}"
@@ -224,7 +225,7 @@ class SampleGram:
         self._is_careful = False
 
     def careful(self, *, always: bool = False) -> Self:
-        """Return a copy that computes RBF distances by differences: always, or else if that costs little."""
+        """Return a copy that computes RBF distances by differences, if `always` or if that costs little."""
         gram = copy.copy(self)
         columns = self.X.shape[1]
         if self.is_sparse:  # two dense blocks have at most this number of columns in use, on average
@@ -233,7 +234,7 @@ class SampleGram:
         return gram
 
     def part(self, samples: Samples) -> "SampleGram":
-        """Return the Gram matrix of these samples, with the same centre (but for RBF) and precision."""
+        """Return the Gram matrix of these samples; the RBF kernel is centred anew at their mean."""
         centre = None if self.is_sparse or self.kernel.name == "rbf" else self._centre
         gram = SampleGram(self.X[samples], self.kernel, centre)
         gram._is_careful = self._is_careful
@@ -307,7 +308,7 @@ class SampleGram:
     # -- operands of products, and their errors ---------------------------------------------------
 
     def terms(self, Z: Matrix | None = None) -> int:
-        """Return the number of terms in a sum over features: of sparse rows, the most entries of a row."""
+        """Return the largest number of terms of a sum over features: if sparse, the most entries of a row."""
         if not self.is_sparse:
             return int(self.X.shape[1])
         sparse: list[Any] = [self.X] if Z is None else [self.X, Z]
@@ -325,7 +326,7 @@ class SampleGram:
         return squares
 
     def product_error(self, roundings: int, unit: float) -> float:
-        """Return e of :meth:`entry_error` for products with this many roundings; not for the RBF kernel."""
+        """Return e of :meth:`entry_error` for this number of roundings, of relative size `unit` (not RBF)."""
         terms = (roundings + 8) * unit
         if self.kernel.name == "linear":
             return 2 * terms
@@ -398,7 +399,7 @@ class SampleGram:
     ) -> Matrix:  # fmt: skip
         """Return the left or right operand of the kernel's argument, as in the module's table.
 
-        points: a matrix whose rows replace the samples, and for the RBF kernel their squared norms.
+        points: a matrix whose rows replace the samples, and the squared norms of these (used for RBF only).
         without_norms: append no columns for the RBF kernel: the product is 2γ x'z.
         """
         X, squares = (self.X, self._squares) if points is None else points
@@ -511,7 +512,7 @@ class SamplePanel:
             def compute_columns(start: int) -> None:
                 columns = slice(start, start + strip)
                 np.matmul(left, right[columns].T, out=out[:, columns])
-                apply_kernel(out, columns)  # while they are in the processor's cache
+                apply_kernel(out, columns)  # while these columns are in the cache
 
             run_blocks(compute_columns, range(0, width, strip), cost)
         inaccurate = self._inaccurate_positions(samples)
@@ -527,7 +528,7 @@ class SamplePanel:
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """Return (left, right, degree) for the kernel between the columns' samples, K[columns, columns].
 
-        It is (left @ right.T)**degree, or exp(left @ right.T) if degree is 0. Return None for the sigmoid
+        The kernel is (left @ right.T)**degree, or exp(left @ right.T) if degree is 0. None for the sigmoid
         kernel, sparse samples, or single precision.
         """
         kernel = self._gram.kernel
@@ -714,7 +715,7 @@ def _scaled_distances(Z: NDArray[Any], points: Samples, blocks: Vector, count: i
 def require_psd(gram: Gram | MatrixLike, max_samples: int = 2000) -> float:
     """Refuse a Gram matrix that is clearly not symmetric positive semidefinite.
 
-    Return a bound on the magnitude of a negative eigenvalue of the tested matrix. It is K if n is at most
+    Return a bound on the magnitude of a negative eigenvalue of the tested matrix: K if n is at most
     `max_samples`, else the principal submatrix of `max_samples` evenly spaced samples, which may be
     semidefinite although K is not. Nothing is computed for a Mercer kernel.
 

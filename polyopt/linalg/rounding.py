@@ -11,11 +11,11 @@ bounds (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Wi
 
 The radii are computed in floating point too; each operation enlarges its radius a little to cover that.
 
-If weights are bounded by |W| ≤ R, a dual bound subtracts R times the absolute residual of the stationarity
-equations, and so R times its rounding. For such residuals :func:`careful_transposed_product` works in twice
-the precision: each product is split exactly into its rounded value and its error (Dekker), and the products
-are summed in pairs with the errors of the additions (Ogita, Rump and Oishi, Accurate sum and dot product,
-2005). The error is at most u |result| + γ_n² Σ |terms|, for n terms, instead of γ_n Σ |terms|.
+A residual r of the stationarity equations changes the Lagrangian by r·W. If weights are bounded by |W| ≤ R, a
+dual bound subtracts R Σ|r|, and so R times the rounding of r. For such r :func:`careful_transposed_product`
+works in twice the precision: each product is split exactly into its rounded value and its error (Dekker), and
+the products are summed in pairs with the errors of the additions (Ogita, Rump and Oishi, Accurate sum and dot
+product, 2005). The error is at most u |result| + γ_n² Σ |terms|, for n terms, instead of γ_n Σ |terms|.
 
 In this order: :class:`Ball`; products of a matrix with balls; the lower bound of a strongly convex function;
 helpers; products in twice the precision.
@@ -36,7 +36,7 @@ UNIT = 2.0**-53
 """Largest relative error of one rounded operation in double precision."""
 ABOVE = 1 + 1e-9
 """Factor that makes a computed sum of positive terms an upper bound, for up to a million terms."""
-_MIN_NORMAL = 2.0**-1022  # error of a result that underflows; no radius is smaller
+_MIN_NORMAL = 2.0**-1022  # error of a result that underflows; no radius of a rounded result is smaller
 _ELEMENTARY_ERROR = 8 * UNIT  # bound on the relative error of exp, log1p and similar functions
 _BLOCK_ROWS = 512  # rows of a partial sum in a long sum
 _MAX_CAREFUL_ENTRIES = 4_000_000  # entries of X up to which sums are in twice the precision
@@ -187,10 +187,11 @@ class Ball:
         return Ball(mid, _enlarged(self.rad.max(axis=1) + rounding, k))
 
     def softmax(self) -> Ball:
-        """Return ``e^x / Σ e^x`` of each row; the logarithms change by at most twice the change of x."""
+        """Return ``e^x / Σ e^x`` of each row; its logarithm changes by at most twice the change of x."""
         k, below = self.mid.shape[1], self.mid - self.mid.max(axis=1, keepdims=True)
         powers = np.exp(below)
         mid = powers / powers.sum(axis=1, keepdims=True)
+        # UNIT * -below: x - max(x) has this rounding error, which is a relative error of its exponential.
         log_error = np.broadcast_to(2.0 * self.rad.max(axis=1, keepdims=True), mid.shape)
         relative = 2.0 * np.minimum(log_error, 1.0) + gamma(2 * k) + 4 * _ELEMENTARY_ERROR - UNIT * below
         return Ball(mid, np.where(log_error <= 1.0, _enlarged(mid * relative, k), 1.0))  # all are in [0, 1]

@@ -17,7 +17,7 @@ from formulations.language.types import Array, Matrix, dense
 from formulations.polyhedral import scores
 
 _MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition: some seconds
-_MIN_EIGENVALUE_REL_TRACE = 1e-10  # of a Gram matrix, for independence; above the rounding of its sums
+_MIN_EIGENVALUE_REL_TRACE = 1e-10  # smallest, for independent columns; rounding of their Gram matrix is less
 _MARGIN_TOL_REL = 1e-9  # relative to max(1, |margin|): rounding of a margin, and surplus of an idle face
 
 
@@ -46,8 +46,8 @@ class SampleSpan:
         rows /= unit
         if _are_surely_independent(rows):
             return None
-        _, sizes, right = np.linalg.svd(rows, full_matrices=False)
-        rank = int((sizes > sizes[0] * max(n, p) * np.finfo(float).eps).sum())
+        _, singular_values, right = np.linalg.svd(rows, full_matrices=False)
+        rank = int((singular_values > singular_values[0] * max(n, p) * np.finfo(float).eps).sum())
         return None if rank == p else np.linalg.qr((right[:rank] * unit).T)[0]
 
     def project(self, W: Array, radius: float = np.inf) -> Array:

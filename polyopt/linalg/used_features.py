@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, canonical, is_sparse
 
-_BY_FEATURE = ("W", "support")  # arrays of a solution with a column per feature, and perhaps one for the bias
+_BY_FEATURE = ("W", "support")  # arrays of a solution: a column per feature, and perhaps one for the bias
 
 
 def present_features(X: Matrix) -> NDArray[np.bool_]:

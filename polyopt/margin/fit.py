@@ -202,7 +202,7 @@ class HingeClassifier(KernelClassifier):
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
-        start, last = None, self._earlier or {}  # attributes of the last fit, for a warm start
+        start, last = None, self._previous_fit or {}  # attributes of the last fit, for a warm start
         if "multipliers_" in last and np.array_equal(rows, last["_rows"]) and np.array_equal(y, last["_y"]):
             start = recapped(last["multipliers_"], last["families_"], families)
         self.families_ = families
@@ -219,9 +219,11 @@ class HingeClassifier(KernelClassifier):
         self._set_model(v, b, geometry)
         certificate = self._check_status(geometry, has_new_intercept=b is None)
         if certificate is None and self.solver_ == "decomposition" and len(y) > OPTIONS.max_small_samples:
-            self._warn_if_short(None)  # a certificate would cost too much
+            self._warn_if_incomplete(None)  # a certificate would cost too much
         else:
-            self._warn_if_short(lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol))
+            self._warn_if_incomplete(
+                lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol)
+            )
 
     def _check_status(self, geometry: Callable[[], Any], *, has_new_intercept: bool) -> Certificate | None:
         """Lower the status SOLVED if the gap of a certificate is too large; return the certificate.
@@ -270,7 +272,7 @@ class HingeClassifier(KernelClassifier):
         self._set_multipliers({family.name: zeros for family in self.families_})
         self.intercept_ = np.array([self._b])
         self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
-        self._warn_if_short(None)
+        self._warn_if_incomplete(None)
 
     def _beta(self) -> NDArray[Any]:
         """Return the coefficients (n,) of w in the samples: signed sums of the multipliers."""

@@ -248,7 +248,7 @@ class KernelClassifier(PairwiseClassifier):
     def _drop_data(self, original: Self) -> None:
         """Become a copy of the binary machine `original` with the samples of its expansion only."""
         self._copy_prediction_attributes(original)
-        self._keep_no_solution(original)
+        self._drop_solution_arrays(original)
         original = original._as_fitted()
         if original.kernel == "linear":
             return

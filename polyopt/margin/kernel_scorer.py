@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from formulations.language.types import Array, Matrix, dense
 from polyopt.base.onnx_graph import Graph
 from polyopt.estimators.votes import certain_winners
-from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernel_scores import CoefBlock, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
 _BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
@@ -126,7 +126,7 @@ def scorer_of(model: Any) -> KernelScorer | None:
     if kernels_differ or not any(len(machine.positions) for machine in machines):
         return None
     if model._is_binary:
-        X, parts = machines[0].X[machines[0].positions], [Part.whole(machines[0].coef)]
+        X, parts = machines[0].X[machines[0].positions], [CoefBlock.whole(machines[0].coef)]
     else:
         X, parts = _merge_support(model, machines, fitted)
     gram = SampleGram(X, kernel)
@@ -143,11 +143,13 @@ def scorer_of(model: Any) -> KernelScorer | None:
     return scorer
 
 
-def _merge_support(model: Any, machines: list[_BinaryMachine], fitted: list[Any]) -> tuple[Any, list[Part]]:
+def _merge_support(
+    model: Any, machines: list[_BinaryMachine], fitted: list[Any]
+) -> tuple[Any, list[CoefBlock]]:
     """Return the distinct samples of all pairs' expansions, sorted by class, and a part for each class.
 
-    A :class:`Part` has the range of the class's samples, the columns of the pairs with this class, and the
-    coefficients (samples, pairs).
+    A part has the range of the class's samples, the columns of the pairs with this class, and coefficients
+    (samples, pairs).
     """
     pairs = list(combinations(range(len(model.classes_)), 2))
     # `rows`, `pair_of`, `coef` and `label` have an entry for each sample in the expansion of each pair.
@@ -179,7 +181,7 @@ def _merge_support(model: Any, machines: list[_BinaryMachine], fitted: list[Any]
         block = np.zeros((stop - start, len(pairs)))
         in_class = label == class_number
         block[merged_row[in_class] - start, pair_of[in_class]] = coef[in_class]
-        parts.append(Part(int(start), int(stop), columns, block[:, columns]))
+        parts.append(CoefBlock(int(start), int(stop), columns, block[:, columns]))
     return X, parts
 
 

@@ -130,7 +130,7 @@ class RelativeMarginMachine(HingeClassifier):
         machine._bounds_training = self._bounds_training
         return machine
 
-    def _further_samples(
+    def _append_unlabelled(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return the arguments with ``X_bounded`` appended: class -1 (no label), weight 0, rows from n."""

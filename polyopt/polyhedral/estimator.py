@@ -69,7 +69,7 @@ class PolyhedralClassifier(FaceClassifier):
     verbose: bool | int = False
 
     _outward: ClassVar[float] = -1.0
-    _wide: ClassVar[float] = MAX_SPREAD_RATIO
+    _max_spread_ratio: ClassVar[float] = MAX_SPREAD_RATIO
     _auto: ClassVar[str] = "auto"  # name of the solver that "auto" selects
 
     @abstractmethod

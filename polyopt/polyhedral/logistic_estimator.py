@@ -187,7 +187,7 @@ class LogisticPolytopes(FaceClassifier):
         self._set_solution(used.solution(solution))
         self._assignment = self._face_numbers[self.solution_["assignment"]]
         self._warn_if_empty(self.solution_["W"])
-        self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
+        self._warn_if_incomplete(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         machine = super()._for_pairs(X, weights)

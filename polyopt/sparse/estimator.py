@@ -136,7 +136,7 @@ class CrossEntropySVM(ExpansionClassifier):
         solution, self._searched = self._solve_and_bound(data, clock)
         return solution
 
-    def _at_once(self) -> str:
+    def _fallback_solver(self) -> str:
         return "one-norm"
 
     def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:

@@ -116,7 +116,7 @@ class ExpansionClassifier(KernelClassifier):
         self._hyperplane = None
         if self.kernel == "linear":
             self._hyperplane = np.asarray(X[support].T @ expansion[support])
-        self._warn_if_short(lambda: self._binary_certificate(1e-6))
+        self._warn_if_incomplete(lambda: self._binary_certificate(1e-6))
 
     def _unsolved(self, y: Array, weights: Array) -> Solution:
         """Return the constant classifier, if time is up before the kernel matrix is computed."""

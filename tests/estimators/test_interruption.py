@@ -151,10 +151,10 @@ def test_pairs_share_the_limit_and_keep_their_parameters():
     X, y = three()
     limits = []
     machine = SVM(time_limit=1e6)
-    original = PairwiseClassifier._warn_if_short
+    original = PairwiseClassifier._warn_if_incomplete
 
     class Seen(SVM):
-        def _warn_if_short(self, certify):
+        def _warn_if_incomplete(self, certify):
             limits.append(self.time_limit)
             original(self, certify)
 

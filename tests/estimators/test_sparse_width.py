@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 from polyopt import SVM
-from polyopt.linalg.kernel_scores import BoundedScorer, Part
+from polyopt.linalg.kernel_scores import BoundedScorer, CoefBlock
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.kernel_classifier import variance
 from polyopt.methods import METHODS
@@ -121,7 +121,7 @@ def test_bounds_of_scores_go_by_entries(dtype):
     """Scores in one precision, and bounds on their errors, are those of the narrow samples."""
     coef = np.random.default_rng(3).normal(size=SAMPLES)
     narrow, wide = (
-        BoundedScorer(gram, [Part.whole(coef)], 1, dtype).scores(new, 1.0)
+        BoundedScorer(gram, [CoefBlock.whole(coef)], 1, dtype).scores(new, 1.0)
         for gram, new in zip(grams(Kernel("rbf", gamma=0.2)), (NARROW_NEW, WIDE_NEW), strict=True)
     )
     assert np.array_equal(wide[0], narrow[0])

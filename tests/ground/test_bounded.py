@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from polyopt import SVM
 from polyopt.base import threads
 from polyopt.linalg import kernel_scores as scoring
-from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernel_scores import CoefBlock, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.linalg.sparse_products import multiply_transposed
 from polyopt.margin.kernel_scorer import scorer_of
@@ -58,8 +58,8 @@ def expansions(gram):
     n = gram.n
     coef = np.random.default_rng(1).normal(size=(n, 2)) * np.geomspace(1e-3, 1e3, n)[:, None]
     half, both = n // 2, np.array([0, 1])
-    parts = [Part(0, half, both, coef[:half]), Part(half, n, both, coef[half:])]
-    return [(coef, Scorer(gram, parts, 2)), (coef[:, :1], Scorer(gram, [Part.whole(coef[:, 0])]))]
+    parts = [CoefBlock(0, half, both, coef[:half]), CoefBlock(half, n, both, coef[half:])]
+    return [(coef, Scorer(gram, parts, 2)), (coef[:, :1], Scorer(gram, [CoefBlock.whole(coef[:, 0])]))]
 
 
 # -- the bounds ------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_samples_far_out_cost_the_others_little(dtype):
     few[::400] *= np.array([10.0, 100.0, 1e3, 1e3, 1e3])[:, None]
     few[1::400] = -few[::400]  # so that the mean stays
     bounds = [
-        Scorer(SampleGram(samples, Kernel("rbf", 0.1)), [Part.whole(coef)]).bounded_scores(Z, dtype)[1]
+        Scorer(SampleGram(samples, Kernel("rbf", 0.1)), [CoefBlock.whole(coef)]).bounded_scores(Z, dtype)[1]
         for samples in (X, few)
     ]
     assert np.median(bounds[1] / bounds[0]) < 2.0
@@ -121,7 +121,7 @@ def test_where_single_precision_overflows_there_is_no_bound(kernel):
     X, Z = rng.normal(size=(300, 4)), rng.normal(size=(40, 4))
     Z[:10] *= 1e13
     Z[10:20] *= 1e25
-    scorer = Scorer(SampleGram(X, kernel), [Part.whole(rng.normal(size=300))])
+    scorer = Scorer(SampleGram(X, kernel), [CoefBlock.whole(rng.normal(size=300))])
     bounds = scorer.bounded_scores(Z)[1]
     assert (bounds[:20] == np.inf).all()
     assert np.isfinite(bounds[20:]).all()
@@ -195,7 +195,7 @@ def test_sparse_scores_have_the_same_bits_on_one_thread_and_on_many(dtype, monke
     monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 0.0)
     rng = np.random.default_rng(0)
     X, Z = sp.csr_array(rare(rng, 900, 40)), sp.csr_array(rare(rng, 2100, 40))
-    scorer = Scorer(SampleGram(X, Kernel("rbf", 0.1)), [Part.whole(rng.normal(size=900))])
+    scorer = Scorer(SampleGram(X, Kernel("rbf", 0.1)), [CoefBlock.whole(rng.normal(size=900))])
     answers = []
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from polyopt import SVM, OneNormSVM
 from polyopt.base import threads
-from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernel_scores import CoefBlock, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 from polyopt.margin.kernel_scorer import _TRIAL_POINTS, scorer_of
 
@@ -39,8 +39,8 @@ def expansions(kernel, n=1300, d=20, t=1100, scale=1.0):
     coef = rng.normal(size=(n, 3))
     coef[:700, 2] = coef[700:, 0] = 0.0
     parts = [
-        Part(0, 700, np.array([0, 1]), coef[:700, :2]),
-        Part(700, n, np.array([1, 2]), coef[700:, 1:]),
+        CoefBlock(0, 700, np.array([0, 1]), coef[:700, :2]),
+        CoefBlock(700, n, np.array([1, 2]), coef[700:, 1:]),
     ]
     return X, Z, coef, Scorer(SampleGram(X, kernel), parts, 3)
 
@@ -67,7 +67,7 @@ def test_sparse_points_have_the_same_scores(kernel):
     X, Z, coef, dense = expansions(kernel)
     mixed = dense.scores(sp.csr_array(Z))
     assert mixed == pytest.approx(dense.scores(Z), rel=1e-12, abs=1e-9)
-    whole = Scorer(SampleGram(sp.csr_array(X), kernel), [Part.whole(coef[:, 1])])
+    whole = Scorer(SampleGram(sp.csr_array(X), kernel), [CoefBlock.whole(coef[:, 1])])
     assert whole.scores(Z)[:, 0] == pytest.approx(mixed[:, 1], rel=1e-10, abs=1e-9)
 
 
@@ -80,7 +80,7 @@ def test_errors_in_single_precision_are_within_their_bounds(kernel, d, scale):
     exact = plain(kernel, Z, X) @ coef
     found, bounds = scorer.bounded_scores(Z.astype(float))
     assert (np.abs(found - exact) <= bounds).all()
-    one = Scorer(SampleGram(X, kernel), [Part.whole(coef[:, 1])])
+    one = Scorer(SampleGram(X, kernel), [CoefBlock.whole(coef[:, 1])])
     found, bounds = one.bounded_scores(Z)
     assert (np.abs(found[:, 0] - exact[:, 1]) <= bounds[:, 0]).all()
 

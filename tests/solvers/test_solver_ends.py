@@ -127,7 +127,7 @@ def test_every_end_short_of_optimal_warns(machine, status):
     machine.fit(X, y)
     machine.solution_ = replace(machine.solution_, status=status)
     with pytest.warns(ConvergenceWarning, match=str(status).split(";")[0]):
-        machine._warn_if_short(None)
+        machine._warn_if_incomplete(None)
 
 
 def test_where_the_certificate_proves_the_point_rounding_is_no_matter():
@@ -136,13 +136,13 @@ def test_where_the_certificate_proves_the_point_rounding_is_no_matter():
     machine.solution_ = replace(machine.solution_, status=Status.INACCURATE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        machine._warn_if_short(lambda: machine.certificate(1e-6))
+        machine._warn_if_incomplete(lambda: machine.certificate(1e-6))
     machine.intercept_ = machine.intercept_ + 0.5
     with pytest.warns(ConvergenceWarning, match="Short of exact"):
-        machine._warn_if_short(lambda: machine.certificate(1e-6))
+        machine._warn_if_incomplete(lambda: machine.certificate(1e-6))
     machine.solver_ = "decomposition"
     with pytest.warns(ConvergenceWarning, match="short of the tolerance"):
-        machine._warn_if_short(lambda: machine.certificate(1e-6))
+        machine._warn_if_incomplete(lambda: machine.certificate(1e-6))
 
 
 @pytest.mark.parametrize("status", [Status.INACCURATE, Status.STALLED, Status.TIME_LIMIT])
