@@ -795,7 +795,7 @@ def _note_interruption(machine: Any) -> bool:
 
 @contextmanager
 def _no_point_is_interruption() -> Iterator[None]:
-    """Return a context that replaces the RuntimeError of a fit without a point by Ctrl-C, if that ended it."""
+    """Return a context that raises Ctrl-C anew if it ended a fit, by RuntimeError, before the first point."""
     try:
         yield
     except RuntimeError:

@@ -219,9 +219,9 @@ class SampleGram:
                 self._centre = middle_of(X)
             self._used_columns = np.flatnonzero(_differing_columns(X, self._centre))
         self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
-        self._largest_square = float(self._squares.max(initial=0.0))
+        self._largest_square = float(self._squares.max(initial=0.0))  # of the squared norms, for RBF only
         self.inaccurate_in_single = np.flatnonzero(kernel.gamma * self._squares >= _MAX_SINGLE_EXPONENT)
-        self._is_careful = False
+        self._is_careful = False  # True to compute all RBF distances by differences
 
     def careful(self, *, always: bool = False) -> Self:
         """Return a copy that computes RBF distances by differences, if `always` or if that costs little."""

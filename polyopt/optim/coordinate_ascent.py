@@ -135,7 +135,7 @@ def climb_face(
     """
     copies, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
-    per_call, n_passes = max(1, entries_per_call // (len(copies.values) + 1)), 0
+    n_passes, per_call = 0, max(1, entries_per_call // (len(copies.values) + 1))  # passes of a call
     while n_passes < passes:
         has_converged = _climb_face(
             copies.values, copies.columns, copies.starts, copies.shared, scale, y, caps, squares, alpha, w,
@@ -149,7 +149,7 @@ def climb_face(
 
 def _copies(rows: Rows, chosen: Integers) -> Rows:
     """Return copies of the chosen rows."""
-    if rows.shared:
+    if rows.shared:  # dense rows, with one list of columns
         entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
         starts = np.arange(len(chosen) + 1, dtype=np.int64) * rows.width
         return Rows(entries, rows.columns, starts, 1, rows.width)
@@ -172,7 +172,7 @@ class FaceAscent:
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
     alpha (n, K): the multipliers.
     scores (positives, K): scores of the positives at the last scan.
-    passes: work so far, in passes over all samples on all faces.
+    passes: work so far, relative to a pass over all samples on all faces.
     active: number of active pairs at the last call of :meth:`climb`, on the faces that climbed.
     loss_on_negatives (K,): loss of every face on the negatives at the last scan.
     """
@@ -187,10 +187,10 @@ class FaceAscent:
         self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
         self._caps_columns = np.ascontiguousarray(caps[:, :1] if self._caps_equal else caps)
         self._squares = square_lengths(rows, scale)
-        self._mask = np.zeros(n, dtype=bool)
+        self._mask = np.zeros(n, dtype=bool)  # work space of `_union`
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
-        self._score_row = np.zeros(n, dtype=np.int64)
+        self._score_row = np.zeros(n, dtype=np.int64)  # row of each positive in `scores`
         self._score_row[self._positives] = np.arange(len(self._positives))
         self.W, self.alpha = np.zeros((K, rows.width + 1)), np.zeros((n, K))
         self.assignment = np.where(y > 0, assignment, 0).astype(np.int64)
