@@ -68,7 +68,7 @@ class Problem(PicklesWithout, ABC, Generic[State]):
         """Draw an initial state; improve it if the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """Evaluate the state before any round; None if its objective is known only after a round."""
+        """Return the state with its objective; None if that is known only after a round."""
         return None
 
     @abstractmethod
@@ -79,9 +79,9 @@ class Problem(PicklesWithout, ABC, Generic[State]):
 class AlternatingProblem(Problem[Assignment]):
     """Alternation between an assignment and its faces.
 
-    The state is an assignment (n,), with -1 for samples that belong to all faces. A round solves the program
-    for the assignment, then reassigns the samples. The point has the assignment for which it is optimal, not
-    the next one, as ``assignment``.
+    The state is an assignment (n,), with -1 for samples that have constraints at all faces. A round solves the
+    program for the assignment, then reassigns the samples. The point has the assignment for which it is
+    optimal, not the next one, as ``assignment``.
     """
 
     @abstractmethod
