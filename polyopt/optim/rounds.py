@@ -79,8 +79,8 @@ class Problem(PicklesWithout, ABC, Generic[State]):
 class AlternatingProblem(Problem[Assignment]):
     """Alternation between an assignment and its faces.
 
-    The state is an assignment (n,), with -1 for samples that have constraints at all faces. A round solves the
-    program for the assignment, then reassigns the samples. The point has the assignment for which it is
+    The state is an assignment (n,), with -1 for samples that have constraints at all faces. A round solves
+    the program for the assignment, then reassigns the samples. The point has the assignment for which it is
     optimal, not the next one, as ``assignment``.
     """
 
