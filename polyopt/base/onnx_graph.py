@@ -55,7 +55,7 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: str, **attributes: int) -> str:
-        """Add an ONNX operation with one output."""
+        """Add an ONNX operation, such as ``"MatMul"``, with one output."""
         from onnx import helper
 
         name = self._name(kind.lower())
@@ -89,8 +89,8 @@ class Graph:
     ) -> "ModelProto":
         """Return the graph as a checked ONNX model with `metadata`.
 
-        `outputs` maps names to three values: the tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or
-        ``"string"``), and its number of columns, None for a vector.
+        `outputs` maps each output's name to three values: the name of its tensor in the graph, its type
+        (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and its number of columns, None for a vector.
         """
         import onnx
         from onnx import TensorProto, helper
@@ -115,5 +115,6 @@ class Graph:
         return model
 
     def _name(self, stem: str) -> str:
+        """Return a new name for a tensor."""
         self._n_names += 1
         return f"polyopt_{stem}_{self._n_names}"

@@ -1,6 +1,7 @@
 """Tasks for joblib's workers, under the current clock (:mod:`formulations.language.clock`) of the caller.
 
-Worker processes receive the clock's deadline, but not a later stop of the clock. On Ctrl-C
+A clock is the time limit of a run; long loops check whether it is over, or stopped by Ctrl-C. Worker
+processes receive the clock's deadline, but not a later stop of the clock. On Ctrl-C
 :func:`iter_task_results` drops unfinished tasks; :func:`run_tasks` then runs them in this process with the
 clock stopped, so that each ends as soon as it checks the clock.
 """
@@ -34,7 +35,7 @@ def run_tasks(
 def iter_task_results(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield the number and the result of each task as it ends.
+    """Yield the number and the result of each task as it ends, in any order.
 
     On Ctrl-C stop the current clock and end the iteration; if there is no clock, re-raise KeyboardInterrupt.
     """
@@ -91,7 +92,7 @@ def time_share(clock: Clock, number: int, count: int, n_jobs: int | None) -> flo
 class PicklesWithout:
     """Base class of objects that are pickled without some attributes, which each process computes anew."""
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)  # their names; subclasses set others
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the attributes in ``_not_pickled``."""

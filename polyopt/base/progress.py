@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Step:
     """A loop whose steps are counted."""
 
-    total: int  # number of steps
+    total: int  # number of steps, at most
     what: str  # name of a step, such as "pair"
     finished: int = 0  # number of finished steps
     text: str = ""  # a short description of the current step
@@ -59,8 +59,8 @@ class Watch:
     def fraction(self) -> float | None:
         """Fraction of the run that is finished, which never decreases; None if no loop counts steps."""
         fraction = 0.0
-        loops = list(self.loops)
-        for loop in reversed(loops):
+        loops = list(self.loops)  # a copy: the run may change the loops in another thread
+        for loop in reversed(loops):  # the fraction of an inner loop is part of a step of the outer one
             fraction = min((loop.finished + fraction) / loop.total, 1.0)
         self._largest_fraction = max(self._largest_fraction, fraction)
         return self._largest_fraction if loops or self._largest_fraction else None
@@ -73,7 +73,8 @@ class Watch:
         unit = next((name for name in ("iteration", "epoch", "step", "nodes") if name in record), "")
         parts += [f"{unit} {record[unit]:,.0f}"] if unit else []
         gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
-        parts += [f"gap {gap / max(abs(record['objective']), 1e-300):.0e}"] if gap == gap else []
+        is_known = gap == gap  # not nan
+        parts += [f"gap {gap / max(abs(record['objective']), 1e-300):.0e}"] if is_known else []
         return ", ".join(parts)
 
 
@@ -110,7 +111,7 @@ def steps(total: int, what: str) -> Iterator[Step]:
 
 
 def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Yield the results of a loop, at most `total`, and count each as a finished step."""
+    """Yield the items, at most `total`, and count each as a finished step: it is the result of that step."""
     with steps(total, what) as step:
         for item in items:
             step.done()

@@ -1,17 +1,17 @@
 """Base of all classifiers: validation, one-vs-one, predictions, certificate, multipliers and history.
 
-A classifier, also called a machine here, solves a binary problem. A subclass solves it in
-:meth:`PairwiseClassifier._fit_binary`, and defines its scores, certificate, multipliers and history. The base
-converts labels to -1 and +1, leaves out samples of weight 0, and fits one classifier per pair of classes if
-there are more than two (one-vs-one).
+A classifier, also called a machine here, solves a binary problem, by an optimisation program. A subclass
+solves it in :meth:`PairwiseClassifier._fit_binary`, and defines its scores, certificate (proof of a gap from
+the optimum), multipliers and history. The base converts labels to -1 and +1, leaves out samples of weight 0,
+and fits one classifier per pair of classes if there are more than two (one-vs-one).
 
 The decision rule is scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and ``classes_[0]``
 if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX graphs use the
-same rule. So the polytope of a classifier is closed if ``classes_[0]`` is inside, and open if
+same rule. So the polytope of a classifier with faces is closed if ``classes_[0]`` is inside, and open if
 ``classes_[1]`` is.
 
 In this order: :class:`PairwiseClassifier`; the fits of pairs of classes, each in its part of the time; and
-the treatment of Ctrl-C.
+the treatment of Ctrl-C, which ends a fit with the best point so far, the status INTERRUPTED and a warning.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Seed of the starts, the order of the samples and all other random numbers. The model depends on it,
         but not on `n_jobs`.
     n_jobs : int, optional
-        Number of workers, as joblib counts, for pairs of classes or, with two classes, for starts, sides,
-        nodes of a global search or linear programs.
+        Number of workers, as joblib counts, for pairs of classes or, with two classes, for starts, the
+        polytopes of both classes, nodes of a global search or linear programs.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
@@ -106,7 +106,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     classes_: NDArray[Any]
     estimators_: list[Any]
-    _asked: dict[str, Any]  # parameters of the last fit; changes by set_params are for the next fit
+    _asked: dict[str, Any]  # parameters of the last fit: set_params changes those of the next fit only
     _y: Any  # labels as signs; None without the training data
     _rows: Any  # row numbers of the samples of the fit in the data passed to it
     _pair_places: list[NDArray[np.intp]]  # for each pair of classes, indices of its samples in `_rows`
@@ -146,11 +146,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(list(self.solution_.history))
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        """Draw the scores (n, 1) of a binary machine into an ONNX graph."""
+        """Add the scores (n, 1) of a binary machine for tensor x to a graph; return their tensor's name."""
         raise ValueError(f"{type(self).__name__} has no ONNX graph")
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
-        """Draw the scores (n, pairs) of the pairs of classes."""
+        """Add the scores (n, pairs) of the pairs of classes, as :meth:`_draw_scores`."""
         parts = [part._as_fitted()._draw_scores(graph, x) for part in self.estimators_]
         return graph.op("Concat", *parts, axis=1)
 
@@ -217,7 +217,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return copy(self).set_params(**parameters)
 
     def _part_like(self, **changes: Any) -> Self:
-        """Return an unfitted machine for a part of the same binary problem, with changed parameters."""
+        """Return an unfitted machine for some samples of this binary fit, with changed parameters."""
         machine = clone(self)
         known = machine.get_params(deep=False)
         machine.set_params(**{name: value for name, value in changes.items() if name in known})
@@ -233,7 +233,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             of_fit = self._with_moved(dict(state.get("_asked", {})))
             state = self._with_moved(dict(state))
             names = [name for name in of_fit if name in self._get_param_names()]
-            # A group is the object of the state, so that it counts as unchanged since the fit.
+            # Groups are the same objects in both: `_is_same` then counts them as unchanged since the fit.
             state["_asked"] = {name: (state if name in self._settings else of_fit)[name] for name in names}
         super().__setstate__(state)
 
@@ -289,7 +289,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             )
             check_targets(type(self).__name__, labels)
             weights = checked_weights(sample_weight, samples)
-            # Samples of weight 0 are left out, and classes without other samples.
+            # Leave out samples of weight 0, and classes of which no sample remains.
             rows = np.flatnonzero(weights > 0)
             self.classes_, codes = np.unique(labels[rows], return_inverse=True)
             if 2 * len(self.classes_) > len(labels):
@@ -315,7 +315,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Fit the binary machine to labels of -1 and +1."""
+        """Fit the binary machine to labels of -1 and +1; arguments as of :meth:`_fit_binary`."""
         self._fit_binary(X, y, weights, rows)
         _note_interruption(self)
 
@@ -568,12 +568,15 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return combine(certificates, names)
 
     def _with_names(self, certificate: Certificate) -> Certificate:
-        """Return the certificate with the labels and row numbers of the data of ``fit`` in its evidence."""
+        """Return the certificate with the labels and row numbers of the data of ``fit`` in its evidence.
+
+        The evidence is the content of a file by which the proof can be checked, a part for each program.
+        """
         # Labels of the signs -1 and +1: if `_side` is -1, classes_[0] has the sign +1.
         side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
         negative, positive = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         parts = certificate.evidence
-        if rows is None:  # a machine of two polytopes: its evidence has row numbers already
+        if rows is None:  # a machine with a polytope for each class: theirs have set the row numbers
             are_known = all(part.rows is not None for part in parts)
             return replace(certificate, evidence=parts if are_known else ())
         factor = self._feature_scale()
@@ -587,7 +590,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return 1.0
 
     def _pair_certificate(self, certificate: Certificate, indices: NDArray[Any]) -> Certificate:
-        """Return the certificate of a pair with labels and row numbers of all classes."""
+        """Return the certificate of a pair with labels and row numbers of the data of ``fit``.
+
+        The pair's machine has class indices for labels, and `rows` that count the samples of the pair.
+        """
         named = []
         for part in certificate.evidence:
             assert part.rows is not None
@@ -652,7 +658,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Remove, from this copy of a binary machine, the attributes that predictions do not need."""
 
     def _drop_data_of_pairs(self, original: Self) -> None:
-        """Remove them from this copy for several classes; its pairs have been copied without data."""
+        """Remove such attributes from this copy for several classes, whose pairs have none already."""
 
     def _drop_solution_arrays(self, original: Self) -> None:
         """Replace the solution by its status and values, without its vectors and its history."""
@@ -678,7 +684,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return graph.model(outputs, {"machine": type(self).__name__})
 
     def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-        """Draw the machine for a tensor x of features; return its outputs as ``draw_scores_and_labels``."""
+        """Add the machine to a graph, for a tensor x of features; return the outputs for `Graph.model`."""
         return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
 
 
@@ -702,7 +708,7 @@ def _is_same(value: Any, other: Any) -> bool:
 class Part:
     """One of several machines that are fitted as parts of another one, and its part of the time limit."""
 
-    kind: str  # its word in progress messages, such as "pair"
+    kind: str  # name of a part in progress messages: "pair", "side" or "fold"
     number: int  # number of this part, from 0
     count: int  # number of parts
     clock: Clock  # with the time limit for all parts together
@@ -726,13 +732,13 @@ class Part:
 
 
 class _PairTask(NamedTuple):
-    """A machine to be fitted to two of the classes of validated data; the second class of `pair` is +1."""
+    """A machine to be fitted to two of the classes of validated data."""
 
     machine: Any
-    X: Any
+    X: Any  # all samples
     codes: NDArray[Any]  # (n,) class indices of the samples, -1 without a label
-    weights: NDArray[Any]
-    pair: tuple[int, int]
+    weights: NDArray[Any]  # (n,)
+    pair: tuple[int, int]  # indices of the two classes; the second one has the label +1
     part: Part
 
 
@@ -742,7 +748,7 @@ def _fit_pair(task: _PairTask) -> Any:
     if not task.part.clock.is_over:
         try:
             return _fit_two_classes(task)
-        except RuntimeError:
+        except RuntimeError:  # at the end of the time it means that the solver has no point yet
             if not task.part.clock.is_over:
                 raise
     if "solver" in machine.get_params(deep=False):
@@ -789,7 +795,7 @@ def _note_interruption(machine: Any) -> bool:
 
 @contextmanager
 def _no_point_is_interruption() -> Iterator[None]:
-    """Return a context that, after Ctrl-C, raises KeyboardInterrupt if a fit fails as it has no point yet."""
+    """Return a context that raises Ctrl-C anew if it ended a fit, by RuntimeError, before the first point."""
     try:
         yield
     except RuntimeError:

@@ -47,7 +47,7 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> N
     """Set ``calibration_`` of a binary classifier from the scores of validation folds.
 
     If a class has one sample, or the time is over before the last fold, set ``_uncalibrated`` to the reason
-    instead.
+    instead. The methods of the machine are those of :class:`polyopt.estimators.base.PairwiseClassifier`.
     """
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.model_selection import StratifiedKFold
@@ -65,6 +65,7 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> N
             machine._uncalibrated = f"{cause} came before the end of its folds"
             return
         scores[validation] = fold._binary_scores(X[validation])
+    # cv is required, but all folds score alike, as ScoreClassifier fits nothing: one curve for all scores.
     curve = CalibratedClassifierCV(
         ScoreClassifier(float(scores.std()) or 1.0), method=machine.calibration, cv=2, ensemble=False
     )

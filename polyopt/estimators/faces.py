@@ -1,8 +1,8 @@
 """Base of the classifiers with faces: scores, polytope, probabilities and explanations.
 
 A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. Each
-classifier is the method of a paper, which has labels of +1 and -1. The spread of a feature is its standard
-deviation.
+classifier is the method of a paper, in whose programs the labels are +1 and -1. A method with a polytope for
+each class (two *sides*) has one machine for each. The spread of a feature is its standard deviation.
 
 In this order: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
 """
@@ -95,7 +95,10 @@ def inside_class_index(label: object, classes: NDArray[Any]) -> int:
 
 
 def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
-    """Raise ValueError for an inside label with more than two classes; `inside` names a pair's default."""
+    """Raise ValueError for an inside label with more than two classes.
+
+    inside: "earlier" or "later", the class that is inside by default, of the two classes of a pair.
+    """
     if label is not None:
         raise ValueError(
             f"inside_label={label!r} needs two classes, but there are {count}; "
@@ -181,7 +184,10 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OP
 
 
 def _max_single_entry(W: NDArray[Any], b: NDArray[Any], options: Options) -> float:
-    """Return the largest entry of a sample for which single precision suffices; -1 if it never does."""
+    """Return the largest entry of a sample for which single precision suffices; -1 if it never does.
+
+    The error of a score is about 2^-24 (‖w‖_1 max|x_j| + |b|).
+    """
     norm = float(np.abs(W).sum(axis=1).max())
     max_term = options.max_score_error * 2.0**24 - float(np.abs(b).max())
     if not max_term > 0.0:
@@ -245,7 +251,7 @@ class FaceClassifier(PairwiseClassifier):
     _: KW_ONLY
     calibration: Literal["sigmoid", "isotonic"] | None = None
 
-    # Parameters of most subclasses.
+    # Parameters and attributes of most subclasses.
     inside_label: object = field(init=False, default=None)
     penalty: FacePenalty | None = field(init=False, default=None)
     random_state: Seed = field(init=False, default=None)
@@ -260,11 +266,10 @@ class FaceClassifier(PairwiseClassifier):
     _assignment: NDArray[np.int64] | None = field(init=False, default=None)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
     _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
-    _typical: tuple[Any, Any] | None = field(
-        init=False, default=None
-    )  # mean and spread of each feature, for a model without data
+    # Mean and spread of each feature, kept if the training data are dropped.
+    _typical: tuple[Any, Any] | None = field(init=False, default=None)
     _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
-    _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines of two polytopes
+    _sides: tuple[Any, ...] | None = field(init=False, default=None)  # the machines of two polytopes, if two
     _max_spread_ratio: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
     _outward: ClassVar[float] = 1.0  # +1 if faces are positive outside, -1 if they are positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
@@ -312,7 +317,7 @@ class FaceClassifier(PairwiseClassifier):
 
     def _label(self, outside: bool) -> Any:
         self._need_one_polytope("outer_label_" if outside else "inside_label_")
-        is_positive = outside == (self._outward > 0)  # in the paper
+        is_positive = outside == (self._outward > 0)  # in the paper's programs
         return self.classes_[int(is_positive == (self._side > 0))]
 
     @property
@@ -332,7 +337,7 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def _asked_penalty(self) -> FacePenalty:
-        """The penalty of the last fit, or the parameter before a fit."""
+        """The penalty of the last fit; before a fit, the parameter."""
         return getattr(self, "_asked", {}).get("penalty", self.penalty) or FacePenalty()
 
     def _face_penalty(self) -> Any:

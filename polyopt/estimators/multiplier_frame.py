@@ -1,5 +1,6 @@
-"""Data frames ``duals_``: a row for each constraint, with its multiplier and slack (distance from its bound).
+"""Data frames ``duals_``: a row for each constraint, with its multiplier and slack.
 
+The slack is the distance of the constraint from its bound, not the slack variable ξ of a margin.
 :func:`multiplier_frame` is for classifiers with families of constraints, one constraint per sample;
 :func:`hinge_columns` for faces fitted by linear programs, with a margin constraint per sample and face.
 """

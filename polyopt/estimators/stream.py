@@ -32,12 +32,15 @@ def learn_chunk(
     machine: Any, X: "SamplesLike", y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None,
     n_total: int | None = None,
 ) -> Any:  # fmt: skip
-    """Update a classifier by a chunk, and return it; the first chunk starts the stream."""
+    """Update a classifier by a chunk, and return it; the first chunk starts the stream.
+
+    n_total: number of samples of the whole stream, by default that of the first chunk.
+    """
     machine._validate_params()
     n_total = whole_or_none("n_total", n_total)
     is_first = machine._stream is None
-    with machine._refitting() if is_first else nullcontext():
-        parameters = machine.get_params(deep=False) if is_first else machine._asked
+    with machine._refitting() if is_first else nullcontext():  # restores the previous fit on an error
+        parameters = machine.get_params(deep=False) if is_first else machine._asked  # of the first chunk
         samples, labels = validated_pair(
             machine, X, y, accept_sparse="csr", dtype=machine._dtypes, reset=is_first
         )

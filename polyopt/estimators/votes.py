@@ -129,7 +129,9 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
 
     With the quadratic form p'Qp that they minimise, they are ``p / Σ p`` for ``(Q + e e') p = e``, where e is
     the vector of ones. Q + e e' is positive definite, so that Gauss-Jordan elimination needs no pivoting: Q
-    is positive semidefinite, and a null vector of Q has entries of one sign.
+    is positive semidefinite, and a null vector of Q has entries of one sign. ONNX has no operation that
+    solves linear systems. Q_ij = −r_ij r_ji and Q_ii = Σ_j r_ji² are linear in products of `first` and
+    `second`.
     """
     c = n_classes
     low, high = graph.constant(_MIN_PROBABILITY), graph.constant(1.0 - _MIN_PROBABILITY)
@@ -137,7 +139,7 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     first = graph.op("Sub", graph.constant(1.0), second)
     n_pairs = c * (c - 1) // 2
     off_diagonal, diagonal_i, diagonal_j = (np.zeros((n_pairs, c, c + 1)) for _ in range(3))
-    for pair, (i, j) in enumerate(combinations(range(c), 2)):
+    for pair, (i, j) in enumerate(combinations(range(c), 2)):  # entries of [Q, 0] by the pair's products
         off_diagonal[pair, i, j] = off_diagonal[pair, j, i] = -1.0
         diagonal_i[pair, i, i] = diagonal_j[pair, j, j] = 1.0
     terms = [
@@ -151,7 +153,7 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     ones = graph.constant(np.ones(c * (c + 1)))  # e e', and e as the right-hand side
     flat = graph.op("Add", graph.op("Sum", *terms), ones)
     system = graph.op("Reshape", flat, graph.constant(np.array([-1, c, c + 1])))
-    for k in range(c):
+    for k in range(c):  # eliminate column k from all rows but row k
         begin, end, row_axis, column_axis = (graph.constant(np.array([i])) for i in (k, k + 1, 1, 2))
         row = graph.op("Slice", system, begin, end, row_axis)
         column = graph.op("Slice", system, begin, end, column_axis)
@@ -179,7 +181,7 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
     second = np.clip(second, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
         r[:, j, i], r[:, i, j] = second[:, pair], 1.0 - second[:, pair]
-    system = np.zeros((t, n_classes + 1, n_classes + 1))
+    system = np.zeros((t, n_classes + 1, n_classes + 1))  # optimality conditions of p and a multiplier
     system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
     diagonal = np.arange(n_classes)
     system[:, diagonal, diagonal] = (r**2).sum(axis=1)
@@ -202,6 +204,7 @@ def certain_winners(
     is_first, is_second = (np.eye(n_classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
     first_votes, second_votes = first.astype(np.float32), second.astype(np.float32)
     min_votes = first_votes @ is_first + second_votes @ is_second
+    # All votes of a class except those that certainly go to its opponents.
     max_votes = (n_classes - 1) - (first_votes @ is_second + second_votes @ is_first)
     winner, rows = min_votes.argmax(axis=1), np.arange(len(min_votes))
     max_votes[rows, winner] = -1.0  # leaves the other classes

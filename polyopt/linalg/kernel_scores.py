@@ -1,5 +1,6 @@
 """Scores of many points under kernel expansions: f_p(z) = Σ_j c_jp k(x_j, z), for samples x_j.
 
+For several classes there is an expansion p for each pair of classes; pairs share samples.
 Points are divided into blocks, and samples into tiles, so that the kernel values between them stay in cache:
 a matrix product gives the kernel's arguments, the kernel function is applied in place, and the values are
 multiplied with the coefficients. Blocks of points run on as many threads as BLAS may use; the sums are the
@@ -47,17 +48,18 @@ _COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u, if r u is at mos
 # products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
 gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
 
-# Add sum_j values_ij coef_j to sums_i and sum_j |values_ij coef_j| to sizes_i, in double precision.
+# Add sum_j values_ij coef_j to sums_i, and the sum of absolute values sum_j |values_ij coef_j| to sizes_i, in
+# double precision.
 add_weighted = kernel("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
 class CoefBlock(NamedTuple):
     """Coefficients of consecutive samples in some of the expansions."""
 
-    start: int  # the samples are start, ..., stop - 1
-    stop: int
-    columns: NDArray[np.intp]  # (q,), the expansions
-    coef: Array  # (stop - start, q)
+    start: int  # first sample
+    stop: int  # last sample + 1
+    columns: NDArray[np.intp]  # (q,), numbers p of the expansions
+    coef: Array  # (stop - start, q), coefficients c_jp
 
     @classmethod
     def whole(cls, coef: Array) -> "CoefBlock":
@@ -84,7 +86,7 @@ class Scorer:
         is_threadsafe = not callable(self._gram.kernel.name)
         if is_threadsafe and not self._by_differences:
             _ = self._right_operand  # computed before threads use it
-        cost = self._cost(Z) if is_threadsafe else 0.0
+        cost = self._cost(Z) if is_threadsafe else 0.0  # 0 starts no threads
         blocks = run_blocks(lambda points: self._score_block(Z[points]), _point_blocks(Z.shape[0]), cost)
         return _join(blocks, self._count)
 
@@ -159,6 +161,9 @@ class BoundedScorer:
     """Scores and error bounds of the expansions of a :class:`Scorer`, in one precision.
 
     dtype: float32, or for RBF kernels also float64.
+
+    _tiles, _order: tiles of samples sorted by their norms in each part; sample t of the tiles is sample
+        ``_order[t]`` of the Gram matrix. _norms: their γ‖x‖².
     """
 
     def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int, dtype: DTypeLike):
@@ -242,7 +247,10 @@ class BoundedScorer:
             sizes += sums[len(columns) :]
 
     def _relative_errors(self, point_norms: Array, tile: CoefBlock, terms: int) -> Array:
-        """Return the relative error of a tile's RBF values at each point; `terms`: of a squared norm."""
+        """Return the relative error of a tile's RBF terms at each point.
+
+        terms: number of terms of a squared norm, t in the module's formula.
+        """
         per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
         exponent = _COMPOUNDING * per_norm * (point_norms + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
         # expm1(ε), which is at most 1.01 ε for ε < 0.01
@@ -250,7 +258,7 @@ class BoundedScorer:
         return _COMPOUNDING * (growth + self._term_rounding(tile))
 
     def _term_rounding(self, tile: CoefBlock) -> float:
-        """Return the relative error of a term of a score: its exponential, its coefficient and the sums."""
+        """Return the relative error of a term c_jp k(x_j, z) by rounding: kernel, coefficient and sums."""
         summed = self._terms_per_sum if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 
@@ -271,13 +279,13 @@ class BoundedScorer:
 
     @property
     def _product_width(self) -> int:
-        """Number of columns in a product of :meth:`_multiply`."""
+        """Number of columns in a product of :meth:`_multiply`: at most _MAX_TERMS, and about equal in all."""
         width = max(self._right_operand.shape[1], 1)
         return -(-width // -(-width // _MAX_TERMS)) if self._dtype == np.float32 else width
 
     @property
     def _roundings(self) -> int:
-        """Number of roundings of a term of a product."""
+        """Number of roundings of a term of a product, r in the module's formula."""
         if self._gram.is_sparse:
             return self._right_operand.longest + 1
         return self._product_width + self._right_operand.shape[1] // self._product_width + 1

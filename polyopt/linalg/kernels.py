@@ -7,15 +7,14 @@ panels, which are blocks of columns whose rows are computed on demand; matrix-ve
 :func:`require_psd`, the test for positive semidefiniteness.
 
 Entries are computed by matrix products. With one or two columns appended to the samples, an inner product of
-a left operand (of z) and a right operand (of x) is the argument of the kernel function:
+a left operand (of z) and a right operand (of x) is the argument to which an elementwise power, tanh or exp is
+then applied in place (nothing for the linear kernel).
 
               argument       right operand              left operand
     linear    z'x            (x)                        (z)
     poly      γ z'x + c      (√γ x, √|c|)               (√γ z, ±√|c|)
     sigmoid   γ z'x + c      as poly                    as poly
     rbf       −γ‖z − x‖²     (√(2γ) x, 1, −γ‖x‖²)       (√(2γ) z, −γ‖z‖², 1)
-
-An elementwise power, tanh or exp in place follows.
 
 The RBF kernel is invariant to translations, and dense samples are centred for it. Its argument (exponent) is
 a difference of terms of size γ‖x‖². If cancellation would lose too many digits, squared distances are instead
@@ -46,17 +45,17 @@ Vector: TypeAlias = NDArray[np.float64]
 Samples: TypeAlias = NDArray[np.intp]
 
 DENSE_ROWS = 64  # rows of a sparse block multiplied at once: their dense copy stays in cache
-TILE_ROWS = 256  # rows of a tile, and its columns in double precision: half a megabyte
-CHUNK_ROWS = 2048  # rows of a block of a product
+TILE_ROWS = 256  # rows of a tile of kernel values, and its columns in double precision: half a megabyte
+CHUNK_ROWS = 2048  # samples of a chunk, whose rows of a product are computed at once
 MAX_SQUARE_ROWS = 20_000  # rows of the largest square matrix in memory: 3.2 GB
 BLOCK_ENTRIES = 1_000_000  # entries of a block of rows, which bounds its memory
-_MIN_BLOCK_ROWS = 128  # smallest number of rows of such a block, however many columns it has
-_CACHE_ENTRIES = 200_000  # entries of a block of columns that stays in the processor's cache
-_MIN_STRIP_COLUMNS = 256  # smallest number of columns of a block of columns
-_MIN_STRIPS = 8  # smallest number of blocks of columns, for the threads, if the columns suffice
+_MIN_BLOCK_ROWS = 128  # smallest number of rows of a block of rows, however many columns it has
+_CACHE_ENTRIES = 200_000  # entries of a strip (a block of columns) that stays in the processor's cache
+_MIN_STRIP_COLUMNS = 256  # smallest number of columns of a strip
+_MIN_STRIPS = 8  # smallest number of strips, for the threads, if the columns suffice
 _MAX_EXPONENT_ERROR = 1e-9  # largest error of an RBF exponent by a product; above it, by differences
 _MAX_SINGLE_EXPONENT = 150.0  # largest γ‖x‖² for which single precision has exponents within 1e-5
-_MAX_INACCURATE_SHARE = 0.02  # largest share of samples above it for which single precision is tried
+_MAX_INACCURATE_SHARE = 0.02  # share of samples with larger γ‖x‖² up to which single precision is tried
 _MAX_SINGLE_ENTRY = 1e30  # largest diagonal entry that does not risk overflow in single precision
 _MAX_CAREFUL_WORK = 3e8  # multiplications up to which distances are always computed by differences
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
@@ -93,7 +92,7 @@ class Panel(Protocol):
 class Gram(Protocol):
     """A symmetric matrix of inner products, by blocks."""
 
-    n: int
+    n: int  # number of samples
     entry_cost: int  # multiplications per entry
 
     def diagonal(self) -> Vector:
@@ -204,7 +203,7 @@ class SampleGram:
     """The Gram matrix of samples X (n, m), dense or CSR, under a kernel.
 
     centre (m,): a point subtracted from dense samples; for the RBF kernel it is always their mean.
-    inaccurate_in_single: samples whose RBF exponents single precision does not compute to 1e-5.
+    inaccurate_in_single: indices of samples whose RBF exponents have errors above 1e-5 in single precision.
     """
 
     def __init__(self, X: Matrix, kernel: Kernel, centre: Vector | None = None):
@@ -220,9 +219,9 @@ class SampleGram:
                 self._centre = middle_of(X)
             self._used_columns = np.flatnonzero(_differing_columns(X, self._centre))
         self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
-        self._largest_square = float(self._squares.max(initial=0.0))
+        self._largest_square = float(self._squares.max(initial=0.0))  # of the squared norms, for RBF only
         self.inaccurate_in_single = np.flatnonzero(kernel.gamma * self._squares >= _MAX_SINGLE_EXPONENT)
-        self._is_careful = False
+        self._is_careful = False  # True to compute all RBF distances by differences
 
     def careful(self, *, always: bool = False) -> Self:
         """Return a copy that computes RBF distances by differences, if `always` or if that costs little."""
@@ -262,12 +261,12 @@ class SampleGram:
     def entry_error(self) -> tuple[float, Vector]:
         """See :class:`Gram`. The values of a callable count as exact, with infinite s."""
         name, unit = self.kernel.name, np.finfo(float).eps
-        # Two sparse rows differ in at most as many features as both have entries.
+        # The difference of two sparse rows has at most twice as many entries as the fullest row.
         terms = ((2 if self.is_sparse else 1) * self.terms() + 8) * unit
         if callable(name):
             return 0.0, np.full(self.n, np.inf)
         if name == "rbf":
-            # The exponent -t has a relative error, and t exp(-t) is at most 1/e.
+            # By differences the exponent -t has the relative error `terms`, and t exp(-t) is at most 1/e.
             error = terms if self._uses_differences else self._exponent_error()
             return error + 8 * unit, self.sizes(self._squares)
         return self.product_error(self.terms(), unit), self.sizes(self.square_norms(self.X))
@@ -326,7 +325,7 @@ class SampleGram:
         return squares
 
     def product_error(self, roundings: int, unit: float) -> float:
-        """Return e of :meth:`entry_error` for this number of roundings, of relative size `unit` (not RBF)."""
+        """Return e of :meth:`entry_error` for `roundings` of size `unit` in each term (not for RBF)."""
         terms = (roundings + 8) * unit
         if self.kernel.name == "linear":
             return 2 * terms

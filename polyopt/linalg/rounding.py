@@ -11,11 +11,12 @@ bounds (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Wi
 
 The radii are computed in floating point too; each operation enlarges its radius a little to cover that.
 
-A residual r of the stationarity equations changes the Lagrangian by r·W. If weights are bounded by |W| ≤ R, a
-dual bound subtracts R Σ|r|, and so R times the rounding of r. For such r :func:`careful_transposed_product`
-works in twice the precision: each product is split exactly into its rounded value and its error (Dekker), and
-the products are summed in pairs with the errors of the additions (Ogita, Rump and Oishi, Accurate sum and dot
-product, 2005). The error is at most u |result| + γ_n² Σ |terms|, for n terms, instead of γ_n Σ |terms|.
+If multipliers leave a residual r in the stationarity equations, the Lagrangian has the term r·W. For weights
+with |W| ≤ R, a dual bound subtracts R Σ|r|, and so R times the rounding of r. So r is computed in twice the
+precision, by :func:`careful_transposed_product`: each product is split exactly into its rounded value and its
+error (Dekker), and the products are summed in pairs with the errors of the additions (Ogita, Rump and Oishi,
+Accurate sum and dot product, 2005). The error is at most u |result| + γ_n² Σ |terms|, for n terms, instead of
+γ_n Σ |terms|.
 
 In this order: :class:`Ball`; products of a matrix with balls; the lower bound of a strongly convex function;
 helpers; products in twice the precision.

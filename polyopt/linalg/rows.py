@@ -20,9 +20,11 @@ from formulations.language.types import Matrix, Vector, aligned, canonical, is_s
 from polyopt.native.library import kernel
 
 LANES = 8  # the number of lanes is a multiple of this
-ROWS = "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "  # first arguments of kernels on Rows
-ROW_TYPES = {"V": "f8 f4 u1", "N": "u2 i4"}  # of their values and columns
-WEIGHT_TYPES = {"W": "f4 f8"}  # of lanes
+# First arguments of kernels on Rows. In a signature, "!" marks an array that is written; letters are types
+# (V, N, T, U, W) and lengths.
+ROWS = "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "
+ROW_TYPES = {"V": "f8 f4 u1", "N": "u2 i4"}  # types of values and columns
+WEIGHT_TYPES = {"W": "f4 f8"}  # types of lanes
 
 _MAX_PACKED_DENSITY = 0.5  # density of nonzero entries below which dense samples are packed
 _ENTRIES_PER_CALL = 1 << 26  # entries of dense rows in one call: about 0.1 s between two signals

@@ -51,7 +51,7 @@ class SampleSpan:
         return None if rank == p else np.linalg.qr((right[:rank] * unit).T)[0]
 
     def project(self, W: Array, radius: float = np.inf) -> Array:
-        """Return faces (K, m+1) with the shortest normals and, up to rounding, the scores of W (K, m+1).
+        """Return faces with the shortest w and, up to rounding, the scores of the faces W (K, m+1).
 
         If the features are independent and none is constant, W itself is returned. If a face would have an
         entry above `radius`, only its weights of features that are 0 in all samples are removed.

@@ -18,7 +18,7 @@ _MAX_CALL_WORK = 1e9  # multiplications of one call in C: less than 0.2 s betwee
 
 # out[i, j] = sum_k left_ik right_jk, or out[j, i] if `transposed`, for right samples j from first to last-1.
 # starts, columns, values: the left CSR. table_rows, table (of `work_arrays`): zero before and after a call.
-# Letters in the signature: see polyopt.native.library.
+# In the signature, "!" marks an array that is written; letters are types (T, I) and lengths.
 multiply_sparse = kernel(
     "multiply_sparse",
     "starts: I (p); columns: I (e); values: T (e); right_starts: I (q); right_columns: I (f); "

@@ -1,6 +1,6 @@
 """Sparse samples restricted to the features in use, those in which some sample has an entry.
 
-A feature without entries changes no output in training, and with a penalty its optimal weight is 0. So
+A feature without entries changes no score in training, and with a penalty its optimal weight is 0. So
 solvers get the other features only: of hashed texts with 2^20 columns, those of words that occur.
 """
 
@@ -59,7 +59,7 @@ class UsedFeatures(NamedTuple):
     def solution(self, solution: Solution) -> Solution:
         """Return the solution in all m features, with weights of 0 for those not in use.
 
-        The faces of its runs are dropped: those of each run would take as much memory as the solution.
+        The faces of its runs (of a multistart) are dropped: each would take as much memory as the solution.
         """
         if len(self.columns) == self.m:
             return solution

@@ -1,10 +1,10 @@
 """Best-first branch and bound: open nodes, limits, and the lower bound that the nodes prove.
 
-The set of candidates is split into nodes, each with a lower bound on its candidates' values. The open node
-with the least bound is explored next: its children are opened, or closed if their bound is at least the
-*cutoff*, the incumbent's value minus the tolerance. The least bound of all leaves, open and closed, is a
-lower
-bound on the optimum whenever the search ends: if no node is open, after a limit, or after Ctrl-C.
+The feasible set of a minimisation is split into nodes, each with a lower bound on the values in it. The
+*open* nodes are those not split yet. The open node with the least bound is *expanded* (split) next: its
+children are opened, or closed if their bound is at least the *cutoff*, the incumbent's value minus the
+tolerance. The least bound of all leaves, open and closed, is a lower bound on the optimum whenever the search
+ends: if no node is open, after a limit, or after Ctrl-C.
 
 If open nodes take more memory than allowed, further children are explored depth first, with few open nodes.
 """
@@ -45,13 +45,14 @@ class OpenNode(NamedTuple, Generic[State]):
 
 
 class BestFirst(ABC, Generic[State]):
-    """A search; a subclass defines the incumbent's value :attr:`objective`, at least 0, and :meth:`expand`.
+    """A search; a subclass keeps the incumbent, and defines its value :attr:`objective` and :meth:`expand`.
 
-    tol: relative gap between incumbent and bound at which a node is closed.
+    tol: relative gap between incumbent and bound at which a node is closed; values are at least 0.
     node_bytes: memory of one open node.
 
     nodes: number of nodes expanded.
-    heap, stack: open nodes; those of the heap are explored best first, those of the stack depth first.
+    heap, stack: open nodes. Those of the stack are expanded first, from its end (depth first), then those of
+        the heap by their bounds.
     history: records of nodes, open nodes, bound, objective and seconds.
     """
 
@@ -61,7 +62,8 @@ class BestFirst(ABC, Generic[State]):
         self.heap: list[OpenNode[State]] = []
         self.stack: list[OpenNode[State]] = []
         self.nodes = self._n_opened = 0
-        self._exploring = self._closed = np.inf  # least bound of nodes being explored, of closed nodes
+        self._exploring = np.inf  # bound of the node that is removed but whose children are not open yet
+        self._closed = np.inf  # least bound of the closed nodes
         self.history: list[dict[str, float]] = []
 
     @property
@@ -71,7 +73,10 @@ class BestFirst(ABC, Generic[State]):
 
     @abstractmethod
     def expand(self, node: OpenNode[State]) -> Iterable[tuple[float, State]]:
-        """Return bound and state of each child; pass the bounds of parts without a child to `close`."""
+        """Return bound and state of each child.
+
+        The children need not cover the node: :meth:`close` must get the bound of each part left out.
+        """
 
     @property
     def cutoff(self) -> float:
@@ -104,7 +109,7 @@ class BestFirst(ABC, Generic[State]):
                 self._n_opened += 1
                 opened.append(OpenNode(bound, -depth, self._n_opened, state))
         if self.stack or len(self.heap) >= self.max_open:
-            self.stack += sorted(opened, reverse=True)
+            self.stack += sorted(opened, reverse=True)  # the best child last, to be expanded next
         else:
             for node in opened:
                 heappush(self.heap, node)
@@ -116,7 +121,7 @@ class BestFirst(ABC, Generic[State]):
         return self.stack.pop() if self.stack else heappop(self.heap)
 
     def step(self) -> None:
-        """Explore the next node."""
+        """Expand the next node, or close it if the incumbent has improved since it was opened."""
         node = self.pop()
         if node.bound >= self.cutoff:
             self.close(node.bound)
@@ -132,7 +137,7 @@ class BestFirst(ABC, Generic[State]):
         return Status.TIME_LIMIT if clock.is_over else None
 
     def run(self, clock: Clock, max_nodes: int | None = None) -> Status:
-        """Explore nodes until none is open or a limit is reached; Ctrl-C keeps incumbent and bound."""
+        """Expand nodes until none is open or a limit is reached; Ctrl-C keeps incumbent and bound."""
         try:
             while not self.is_done:
                 limit = self.limit(clock, max_nodes)

@@ -1,17 +1,20 @@
 """Coordinate ascent on the duals of all faces of a polytope at once, for large data.
 
-With a fixed assignment and the loss "sum", the faces are independent hinge programs that share their
-samples, without intercept on x̃ = (x, 1):
+A face is an affine score W_k·x̃, x̃ = (x, 1). Each positive should have a score of at least 1 on the face to
+which it is assigned, each negative at most −1 on all faces. With a fixed assignment and the sum of the hinge
+losses with costs c_ik, the faces are independent programs min ‖W_k‖² + Σ_i c_ik [1 − y_i W_k·x̃_i]_+, with the
+duals
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik     for every face k
 
-If products with all the data are expensive, changing one multiplier at a time converges much faster than
+and α_ik = 0 for positives assigned to another face. The bounds c_ik are the *caps* of the multipliers. If
+products with all the data are expensive, changing one multiplier at a time converges much faster than
 gradient steps (Hsieh et al., 2008). The ascent has three operations:
 
 - A *sweep* maximises the dual in each multiplier of each sample, in turn. One pass over a sample gives its
   scores on all faces; the faces do not depend on each other, so the steps on all of them at once are exact.
-- A *scan* of all samples computes the primal values, and finds the active pairs of a sample and a face. Most
-  pairs are inactive: far beyond the margin, with the multiplier 0.
+- A *scan* of all samples computes the primal values, and finds the *active* pairs of a sample and a face.
+  Most pairs are inactive: far beyond the margin, with the multiplier 0.
 - Between two scans each face *climbs*: it makes coordinate steps over copies of its own active samples, which
   fit the cache. A face whose duality gap is closed does not climb.
 
@@ -21,7 +24,7 @@ copied.
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
 :class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Kernels for many faces have these
 as columns of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.linalg.rows`).
-Their caps (n, q) are c_ik, with q = 1 if all faces have the same caps, else q = K.
+Their caps (n, q) have q = 1 if all faces have the same caps, else q = K.
 """
 
 from dataclasses import dataclass
@@ -132,7 +135,7 @@ def climb_face(
     """
     copies, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
-    per_call, n_passes = max(1, entries_per_call // (len(copies.values) + 1)), 0
+    n_passes, per_call = 0, max(1, entries_per_call // (len(copies.values) + 1))  # passes of a call
     while n_passes < passes:
         has_converged = _climb_face(
             copies.values, copies.columns, copies.starts, copies.shared, scale, y, caps, squares, alpha, w,
@@ -146,7 +149,7 @@ def climb_face(
 
 def _copies(rows: Rows, chosen: Integers) -> Rows:
     """Return copies of the chosen rows."""
-    if rows.shared:
+    if rows.shared:  # dense rows, with one list of columns
         entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
         starts = np.arange(len(chosen) + 1, dtype=np.int64) * rows.width
         return Rows(entries, rows.columns, starts, 1, rows.width)
@@ -169,7 +172,7 @@ class FaceAscent:
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
     alpha (n, K): the multipliers.
     scores (positives, K): scores of the positives at the last scan.
-    passes: work so far, in passes over all samples on all faces.
+    passes: work so far, relative to a pass over all samples on all faces.
     active: number of active pairs at the last call of :meth:`climb`, on the faces that climbed.
     loss_on_negatives (K,): loss of every face on the negatives at the last scan.
     """
@@ -184,10 +187,10 @@ class FaceAscent:
         self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
         self._caps_columns = np.ascontiguousarray(caps[:, :1] if self._caps_equal else caps)
         self._squares = square_lengths(rows, scale)
-        self._mask = np.zeros(n, dtype=bool)
+        self._mask = np.zeros(n, dtype=bool)  # work space of `_union`
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
-        self._score_row = np.zeros(n, dtype=np.int64)
+        self._score_row = np.zeros(n, dtype=np.int64)  # row of each positive in `scores`
         self._score_row[self._positives] = np.arange(len(self._positives))
         self.W, self.alpha = np.zeros((K, rows.width + 1)), np.zeros((n, K))
         self.assignment = np.where(y > 0, assignment, 0).astype(np.int64)
@@ -260,8 +263,9 @@ class FaceAscent:
         self._scanned[:] = True
 
     def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
-        """Climb the faces whose duality gap exceeds tol · ½(P_k + mean P), where P_k is the primal value.
+        """Climb the faces with a duality gap above tol · ½(P_k + mean P), where P_k is the primal value.
 
+        A face that has changed since its last climb, as by a sweep, climbs in any case.
         accuracy: the largest projected gradient that a climb may leave. By default each face has its own,
             which falls from climb to climb as long as its gap is too large.
         """
@@ -272,7 +276,7 @@ class FaceAscent:
         faces = np.flatnonzero(needs_climb).tolist()
         active = [self._active_with_positives(k) for k in faces]
         self.active = sum(map(len, active))
-        # Sweeps are considered only if the pairs suffice for a union of a quarter of all samples.
+        # Form the union only if there are enough pairs for a quarter of all samples to be worth a sweep.
         if self.active > OPTIONS.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
             samples = np.unique(np.concatenate(active))
             if self.active > OPTIONS.faces_to_sweep * len(samples):
@@ -328,6 +332,7 @@ class FaceAscent:
             dtype=np.int64,
         )
         if len(empty) and self._representative not in empty:
+            # Prefer a face that has climbed.
             self._representative = int(empty[np.argmax(self._is_climbed[empty])])
         self._duplicates = empty[empty != self._representative]
 
@@ -341,7 +346,7 @@ class FaceAscent:
         return np.split(samples[np.argsort(faces, kind="stable")], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
-        """Return these faces as columns of U."""
+        """Return these faces as columns of U (m+1, L), in the precision of scans and sweeps."""
         return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
 
     def _scan_faces(self, faces: Integers) -> list[NDArray[Any]]:

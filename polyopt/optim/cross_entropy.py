@@ -10,8 +10,8 @@ the fraction of the elite in which coordinate j is 1, the iteration sets
 Only the ranks of the scores matter. The iteration is :meth:`_Run.step`; each pattern is scored once
 (:class:`_PatternScores`).
 
-A scorer of batches may *screen* a pattern: instead of its score it returns infinity, if it can prove that the
-pattern is not elite.
+A score of a whole batch of patterns may *screen* a pattern: it returns infinity instead of the pattern's
+score, if it can prove that the pattern is not elite.
 """
 
 from collections.abc import Callable
@@ -140,37 +140,38 @@ def cross_entropy_minimize(
         Coordinates of a pattern.
     p0 : float or array_like of shape (n,), default=0.5
         Initial probabilities of a one. A coordinate at 0 or 1 stays there, unless an incumbent or `improve`
-        brings another value into the elite. Low values may end a search at once: if most good patterns need
-        more ones than are drawn, the empty pattern wins.
-    n_samples : int
+        brings another value into the elite. With low values the search may end at once on the zero pattern,
+        if good patterns have more ones than those drawn.
+    n_samples : int, default=100
         Number N of patterns drawn in an iteration.
-    rho : float Fraction ρ of the patterns of an iteration that is elite, above 0 and at most 1. Patterns that
-        tie with the last elite one, up to 1e-9 relative, are elite too. (With the "1 − ρ percentile" that
-        some slides name for a minimisation, rho=0.9 here, nearly all patterns are elite, and p does not
-        concentrate.)
-    beta : float
+    rho : float, default=0.1
+        Fraction ρ of the patterns of an iteration that is elite, above 0 and at most 1. Patterns that tie
+        with the last elite one, up to 1e-9 relative, are elite too.
+    beta : float, default=0.5
         Smoothing: weight β of the old p, from 0 (p becomes p̂) to under 1.
-    patience : int
+    patience : int, default=5
         The search ends after so many iterations in a row that lower neither the best score nor the elite
         threshold.
-    max_iter : int
+    max_iter : int, default=100
         Maximal number of iterations.
-    tol : float The search ends when every probability is within `tol` of 0 or 1. (It also ends when an
-        iteration draws no new pattern.)
+    tol : float, default=1e-3
+        The search ends when every probability is within `tol` of 0 or 1. (It also ends when an iteration
+        draws no new pattern.)
     lower_bound : float, default=-inf
         Lower bound on all scores: the search ends when the best score attains it, up to 1e-9 relative.
     incumbents : array_like of shape (r, n), optional
         Patterns scored first. They belong to the elite of every iteration whose threshold they meet.
     batch : bool, default=False
-        True if `score` takes patterns of shape (s, n), a threshold, and a number `wanted`, and returns s
-        scores. It may screen a pattern, that is, return infinity, if it can prove that the score is above the
-        threshold, which must be finite, or above the wanted-th least of the scores that it returns. The
-        threshold passed is γ of the last iteration. If it turns out too low, screened patterns are passed
-        again with a higher one, so the search is the same as without screening. A failure is nan, or infinity
-        that is no such proof.
-    improve : callable, optional Takes a pattern (of the elite, or an incumbent) and its score. Returns None,
-        or another pattern and its score; these are ignored if the score is higher. Each pattern is improved
-        once, and the results are not improved again. Improved patterns replace the elite ones in p̂.
+        True if ``score(patterns, threshold, wanted)`` takes patterns of shape (s, n) and returns s scores. It
+        may *screen* a pattern, that is, return infinity, if it can prove that the score is (a) above
+        `threshold`, if that is finite, or (b) above the wanted-th least of the scores returned. `threshold`
+        is at most γ of the last iteration, up to ties; if it is too low for this iteration, screened patterns
+        are passed again with a higher one, so the result is as without screening. nan, or infinity if neither
+        (a) nor (b) is possible, counts as a failure.
+    improve : callable, optional
+        Takes a pattern (of the elite, or an incumbent) and its score. Returns None, or another pattern and
+        its score; these are ignored if the score is higher. Each pattern is improved once, and the results
+        are not improved again. Improved patterns replace the elite ones in p̂.
     time_limit : float, optional
         Seconds for the whole search; checked after each pattern, or after each batch. A batch scorer that
         stops earlier returns nan for the remaining patterns.
@@ -262,9 +263,9 @@ class _Run:
         self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
     ) -> None:
         """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
-        scores, scored_incumbents = self.scores, _Scored(incumbents, np.empty(0))
+        scores, scored_incumbents = self.scores, _Scored(incumbents, np.empty(0))  # if there are none
         if len(incumbents):
-            scored = scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf)
+            scored = scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf)  # without failures
             scored_incumbents = scores.improved(scored)
         while self.status is None:
             if scores.evaluations:
@@ -276,7 +277,10 @@ class _Run:
                 progress(record)
 
     def step(self, incumbents: "_Scored", rng: np.random.Generator) -> dict[str, float]:
-        """Draw and score patterns, select the elite, and update p; return the iteration's record."""
+        """Draw and score patterns, select the elite, and update p; return the iteration's record.
+
+        incumbents: the patterns given by the caller, improved if there is an `improve`.
+        """
         rules, scores, old_counts = self.rules, self.scores, self.scores.counts
         patterns = rng.random((rules.n_samples, len(self.p))) < self.p
         was_drawn = scores.were_drawn(patterns)
@@ -284,7 +288,7 @@ class _Run:
         self.threshold = kth_least(drawn.values, rules.n_elite)
         if self.threshold == np.inf:  # fewer finite scores than elite patterns: all are elite
             self.threshold = max(drawn.values[drawn.values < np.inf], default=np.inf)
-        improved = scores.improved(drawn.up_to(self.threshold))
+        improved = scores.improved(drawn.up_to(self.threshold))  # the elite
         elite = np.concatenate([improved.patterns, incumbents.up_to(self.threshold).patterns])
         if len(elite):
             self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
@@ -333,7 +337,7 @@ class _Run:
 
 
 def meets(best: float, lower_bound: float) -> bool:
-    """True if a score attains the lower bound, up to ties."""
+    """Return True if a score attains the lower bound, up to ties."""
     return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 
@@ -360,9 +364,9 @@ class _Scored(NamedTuple):
 
 
 class _PatternScores:
-    """Scores of patterns, each evaluated once; the best pattern, and counts.
+    """Scores of patterns, each evaluated once; the best pattern, and the counts of a result.
 
-    Patterns are the keys of its dictionaries, as packed bits.
+    The keys of the dictionaries are the patterns, as packed bits.
     """
 
     def __init__(
@@ -384,15 +388,16 @@ class _PatternScores:
         return {name: getattr(self, name) for name in names}
 
     def were_drawn(self, patterns: Bits) -> bool:
-        """True if all patterns were drawn before."""
+        """Return True if all patterns were drawn before."""
         return self._drawn.issuperset(_keys(patterns))
 
     def evaluate(self, patterns: Bits, n_elite: int, guess: float = np.inf) -> _Scored:
         """Return patterns (s, n) with their scores, exact for the `n_elite` least scores and their ties.
 
-        A batch scorer may screen by the threshold `guess`. If fewer than `n_elite` scores are below it, the
-        screened patterns are scored again with a sufficient threshold, so the result does not depend on the
-        guess. OutOfTimeError at the limit; the best pattern so far is kept.
+        guess: estimate of the n_elite-th least score. A batch scorer may screen patterns above it. If fewer
+            than `n_elite` scores are below it, the screened patterns are scored again with a sufficient
+            threshold, so the result does not depend on the guess.
+        OutOfTimeError at the limit; the best pattern so far is kept.
         """
         keys = _keys(patterns)
         evaluated: set[bytes] = set()
@@ -437,7 +442,7 @@ class _PatternScores:
                     raise ValueError(
                         f"improve must return a pattern of shape {pattern.shape}, not {new_pattern.shape}"
                     )
-                if -np.inf < new_value <= value:
+                if -np.inf < new_value <= value:  # not nan
                     pattern, value = new_pattern, new_value
                     new_key = _keys(pattern)[0]
                     self._values.setdefault(new_key, value)
@@ -451,8 +456,8 @@ class _PatternScores:
         return np.array([self._values.get(key, np.inf) for key in keys])
 
     def _is_sufficient(self, key: bytes, threshold: float) -> bool:
-        """True if the score is known, or proven to be at least the threshold."""
-        value = self._values.get(key)
+        """Return True if the score is known, or proven to be at least the threshold."""
+        value = self._values.get(key)  # infinite without a lower bound: a failure, not to be scored again
         return value is not None and (value < np.inf or self._floors.get(key, np.inf) >= threshold)
 
     def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, n_elite: int) -> None:
@@ -470,10 +475,12 @@ class _PatternScores:
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
-        # Infinity is a valid proof if the threshold or at least `n_elite` scores are finite.
+        # An infinite score is a screened pattern if a proof was possible: the threshold is finite, or at
+        # least n_elite scores are. Otherwise it is a failure.
         is_proof = threshold < np.inf or np.isfinite(values).sum() >= n_elite
         finite = np.where(np.isfinite(values), values, np.inf)
-        floor = min(threshold, with_ties(kth_least(finite, min(n_elite, len(values)))))  # proven by infinity
+        # Lower bound on the score of a screened pattern.
+        floor = min(threshold, with_ties(kth_least(finite, min(n_elite, len(values)))))
         for key, pattern, value in zip(keys, patterns, values.tolist(), strict=True):
             if value == np.inf and is_proof:
                 self._values[key], self._floors[key] = np.inf, floor
@@ -489,7 +496,7 @@ class _PatternScores:
         self._offer(pattern, self._values[key])
 
     def _offer(self, pattern: Bits, value: float) -> None:
-        """Make the pattern the incumbent if it is better."""
+        """Keep the pattern as the best one if its score is the lowest so far."""
         if value < self.best_value:
             self.best_value, self.best = value, pattern.copy()
 

@@ -1,16 +1,18 @@
 """The outer loop of all polyhedral methods: rounds (iterations) of a method, from one start or many.
 
-Faces are the rows of W (K, m+1), bias last. A :class:`Problem` defines a start and a round;
-:func:`run_rounds` makes rounds and keeps the best point, the history and the clock. If a method changes its
-problem on the way (PLUME sharpens its gate), the run is a sequence of stages (:func:`run_stages`), each of
-which begins at the best point of the stage before. :func:`run_from_many_starts` makes a run from each start.
-There are two kinds of problems:
+A polyhedral machine has K affine scores, its *faces*, the rows of W (K, m+1), bias last. An *assignment*
+gives each sample one of the faces. A :class:`Problem` defines a start and a round from one *state*, an
+assignment or faces, to the next; each round returns a *point*: faces with their objective, as a
+:class:`~formulations.language.solution.Solution`. :func:`run_rounds` makes rounds and keeps the best point,
+the history and the time limit. If a method changes its objective on the way (PLUME sharpens a softmax), the
+run is a sequence of stages (:func:`run_stages`), each of which begins at the best point of the stage before.
+:func:`run_from_many_starts` makes a run from each start. There are two kinds of problems:
 
 - :class:`AlternatingProblem`: alternating minimisation over faces and assignment. If reassignment never
   increases the objective, and a sample moves only for a strict decrease, the objective is non-increasing and
   the loop ends, because there are finitely many assignments.
 - :class:`DescentProblem`: steps from faces to faces: successive linear programs (PC-SLP), one convex program
-  for each cell (SPLA1, the exact Polyceptron), expectation-maximisation (PLUME).
+  for each face's samples (SPLA1, the exact Polyceptron), expectation-maximisation (PLUME).
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +54,7 @@ class Round(Generic[State]):
 class Problem(PicklesWithout, ABC, Generic[State]):
     """A method's start and its round, on states that are assignments or faces.
 
-    unit: name of a round in the history.
+    unit: key of the round's number in the history.
     """
 
     unit = "round"
@@ -66,31 +68,35 @@ class Problem(PicklesWithout, ABC, Generic[State]):
         """Draw an initial state; improve it if the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """Return the state as a point, before any round; None if only a round makes a point of it."""
+        """Return the state with its objective; None if that is known only after a round."""
         return None
 
     @abstractmethod
     def round(self, state: State, time_limit: float | None) -> Round[State]:
-        """Make a round from the state; return its point and the next state."""
+        """Make a round from the state in `time_limit` seconds; return its point and the next state."""
 
 
 class AlternatingProblem(Problem[Assignment]):
     """Alternation between an assignment and its faces.
 
-    The state is an assignment (n,), -1 for samples that need none. A round solves the program of the
-    assignment, and reassigns the samples; the solution has the program's assignment as ``assignment``.
+    The state is an assignment (n,), with -1 for samples that have constraints at all faces. A round solves
+    the program for the assignment, then reassigns the samples. The point has the assignment for which it is
+    optimal, not the next one, as ``assignment``.
     """
 
     @abstractmethod
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
-        """Return the optimum for an assignment; its objective is evaluated at the faces returned."""
+        """Return the optimum for an assignment; its objective is the value at the faces returned."""
 
     @abstractmethod
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Return an assignment that is better for the faces of the point, or the same one."""
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
-        """Return the optimum for the assignment, and the next assignment."""
+        """Return the optimum for the assignment, and the next assignment.
+
+        The record has the number of samples that move, and the number of faces with samples.
+        """
         point = self.solve(state, time_limit)
         following = self.reassign(point, state)
         moved = int((following != state).sum())
@@ -135,7 +141,7 @@ class DescentProblem(Problem[Faces]):
         """Return entries of the history besides the objective, such as the number of faces in use."""
 
     def judge(self, state: Faces) -> Round[Faces] | None:
-        """Return the faces as a point."""
+        """Return the faces with their objective."""
         point = Solution(Status.CONVERGED, {"W": state}, {}, self.value(state), None, "start")
         return Round(point, state, self.record(state))
 
@@ -185,9 +191,9 @@ def run_rounds(
 ) -> Solution:  # fmt: skip
     """Make rounds from one state until they change nothing, as one :class:`Stage`; return the best point.
 
-    The first round is always made. The start counts as a point if :meth:`Problem.judge` makes a point of it.
-    ``history`` has a record for each round, numbered from 1, and one with the number 0 for such a start. A
-    limit, or Ctrl-C once there is a point, ends the run with the best point.
+    The first round is always made. ``history`` has a record for each round, numbered from 1; if
+    :meth:`Problem.judge` evaluates the start, it counts as a point and has the record 0. A limit, or Ctrl-C
+    once there is a point, ends the run with the best point.
     """
     return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
 
@@ -201,7 +207,8 @@ def run_stages(
     max_iter: largest number of rounds of all stages together. After this limit, the time limit or Ctrl-C, the
         later stages only evaluate the best point. If no round remains for the last stage, the status is
         ITERATION_LIMIT.
-    Returns: the best point; its objective is that of the last stage whose problem can evaluate a state.
+    Returns: the best point. Its objective is that of the last stage that made a round or evaluated it
+        (:meth:`Problem.judge`).
     """
     run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
@@ -254,7 +261,9 @@ def run_from_many_starts(
 class _Run(Generic[State]):
     """One run: its best point, its history, and its status.
 
+    best: the best point; None before the first.
     state: the state after the best point, from which the next stage begins.
+    status: how the last stage ended.
     """
 
     def __init__(self, clock: Clock, state: State, max_iter: int | None):
@@ -268,11 +277,11 @@ class _Run(Generic[State]):
     def run_stage(self, stage: Stage[State]) -> None:
         """Run one stage, from the best point so far."""
         problem, state = stage.problem, self.state
-        first_point = problem.judge(state)
-        if first_point is not None:
-            self.best = first_point.point
+        start = problem.judge(state)
+        if start is not None:  # also revalues the previous stage's best point, by this stage's objective
+            self.best = start.point
             if not self.history:
-                self._record(problem.unit, first_point)
+                self._record(problem.unit, start)
         if self.status in _STOPPED:
             return
         self.status, idle = Status.ITERATION_LIMIT, 0
@@ -311,6 +320,7 @@ class _Run(Generic[State]):
         )  # fmt: skip
 
     def _record(self, unit: str, outcome: Round[State]) -> None:
+        """Add a record to the history, and send it with the point to the receivers of progress."""
         record = {
             unit: float(self.rounds_made),
             "seconds": self.clock.seconds,
@@ -321,7 +331,11 @@ class _Run(Generic[State]):
         show(self.history[-1], lambda: outcome.point.primal)
 
     def _final_status(self, outcome: Round[State], is_idle: bool) -> Status | None:
-        """Return the status if the stage ends after this round, else None."""
+        """Return the status if the stage ends after this round, else None.
+
+        The run has converged, although each round solves its program to optimality (SOLVED): the last point
+        is a local optimum.
+        """
         status = outcome.point.status
         status_at_end = Status.CONVERGED if status is Status.SOLVED else status
         if status in (*_STOPPED, Status.ITERATION_LIMIT):

@@ -56,9 +56,10 @@ def number_of_best(runs: Sequence[Solution]) -> int:
 def continued(
     history: Sequence[dict[str, float]], unit: str, start: int, offset: int, seconds: float
 ) -> list[dict[str, float]]:
-    """Return the records of a run that continues run `start` after `offset` iterations and `seconds`.
+    """Return the history of a run that continues run `start` after `offset` iterations and `seconds`.
 
-    unit: the key of the iteration's number, which is counted on, as the seconds are.
+    Numbers of iterations and seconds are those since the beginning of run `start`.
+    unit: the key of the iteration's number in a record.
     """
     return [
         {
@@ -78,6 +79,7 @@ def _runs(
     outer_clock, listener, runs = current_clock(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
+        # Clock and listener belong to a thread: pass them on to joblib's workers.
         with records_to(listener):
             return call_timed(outer_clock, run, number, clock.left)
 

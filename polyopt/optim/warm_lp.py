@@ -31,9 +31,9 @@ class LinearSolution:
     status: SOLVED; a limit or STALLED, with a point that may be neither feasible nor optimal; CUT_OFF, with
         multipliers only; INFEASIBLE, UNBOUNDED or FAILED, with neither point nor multipliers.
     x (p,): the point; nan if there is none.
-    duals (q,): multipliers ν of the rows; nan if there are none. ν_i ≥ 0 if row i is at its upper bound and
-        ν_i ≤ 0 if it is at its lower bound: ν_i is −d(minimum)/d(bound of row i). After CUT_OFF they prove,
-        to HiGHS's tolerance, that the minimum is above the cutoff.
+    duals (q,): multipliers ν of the rows; nan if there are none. ν_i = −d(minimum)/d(bound of row i): ≥ 0 at
+        the upper bound of row i, ≤ 0 at its lower bound. After CUT_OFF they prove, to HiGHS's tolerance, that
+        the minimum is above the cutoff.
     objective: c·x; nan if there is no point.
     iterations: number of simplex iterations.
     warm: True if the solve started from the last basis, and did not fail.
@@ -82,8 +82,8 @@ class PersistentLP:
         self._highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
-        # HiGHS requires the same number of threads for all models of a process; another number is an error
-        # even of an empty model.
+        # Run the empty model: an error means that another model of this process has another number of
+        # threads, which HiGHS does not allow; 0 takes that number.
         if self._highs.run() == highspy.HighsStatus.kError:
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
@@ -176,9 +176,10 @@ _WITH_DUALS = (
 
 
 def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
-    """Return the matrix [signed, y, I] of margin constraints on coefficients, intercept and slacks (a, b, ξ).
+    """Return the matrix [signed, y, I] of the margin constraints y_i (Σ_j K_ij t_j a_j + b) + ξ_i ≥ 1.
 
-    signed (n, p): y_i K_ij t_j, with the kernel matrix K and a signed unit t_j of each coefficient.
+    The columns are the coefficients a, the intercept b and the slacks ξ.
+    signed (n, p): y_i K_ij t_j, with the kernel matrix K and a sign and scale t_j of each coefficient.
     """
     n, p = signed.shape
     if signed.all():  # no zeros to remove
