@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
-from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.claims.active_set import (
     Multipliers,
     check_rational_form,
@@ -25,6 +25,9 @@ from polyopt.certificates.claims.active_set import (
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.check.check import Cells, Program, number
+
+if TYPE_CHECKING:
+    from polyopt.certificates.certificate import Certificate
 
 Vector = list[Fraction]
 
@@ -69,7 +72,7 @@ class ExactSolution:
 
 
 def exact_solution(
-    certificate: Certificate | Statement, exact_samples: list[Cells] | None = None
+    certificate: "Certificate | Statement", exact_samples: list[Cells] | None = None
 ) -> ExactSolution:
     """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 
