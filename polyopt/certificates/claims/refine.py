@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from polyopt.certificates.claims.active_set import (
     Multipliers,
@@ -25,9 +25,6 @@ from polyopt.certificates.claims.active_set import (
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.check.check import Cells, Program, number
-
-if TYPE_CHECKING:
-    from polyopt.certificates.certificate import Certificate
 
 Vector = list[Fraction]
 
@@ -71,8 +68,15 @@ class ExactSolution:
     value: Fraction
 
 
+class HasEvidence(Protocol):
+    """An object with evidence, one Evidence per program: a certificate, which stands above this module."""
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]: ...
+
+
 def exact_solution(
-    certificate: "Certificate | Statement", exact_samples: list[Cells] | None = None
+    certificate: HasEvidence | Statement, exact_samples: list[Cells] | None = None
 ) -> ExactSolution:
     """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 
