@@ -69,10 +69,11 @@ class ExactSolution:
 
 
 class HasEvidence(Protocol):
-    """An object with evidence, one Evidence per program: a certificate, which stands above this module."""
+    """An object with evidence: a certificate, which stands above this module."""
 
     @property
-    def evidence(self) -> tuple[Evidence, ...]: ...
+    def evidence(self) -> tuple[Evidence, ...]:
+        """One Evidence per program."""
 
 
 def exact_solution(
