@@ -2,6 +2,7 @@
 
 A claim file states a program, a point and multipliers in exact numbers, so that a separate checker can verify
 its bounds; ``polyopt/check/FORMAT.md`` describes the format. A dict in this file is a part of a claim file.
+The file calls the regulariser "size", and a pair (w, b) a face; the programs here have one face.
 ``rows`` are families of constraints, with one constraint ``side_i f_i ≥ kink − slack_i`` per sample. A
 family's cap is the upper limit of its multipliers: the cost of a unit of slack.
 """

@@ -307,7 +307,7 @@ class GramProducts:
         for samples, columns in self._cached_columns:
             for positions in chunks(np.arange(len(samples))):
                 chunk = slice(positions[0], positions[-1] + 1)
-                yield samples[chunk], columns[:, chunk].__getitem__
+                yield samples[chunk], columns[:, chunk].__getitem__  # slice -> rows of these columns
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
             yield samples, partial(self._rows, panel)
@@ -557,8 +557,8 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def columns(self, samples: Samples) -> Vector:
         total = float(self._total.mid)
         columns = self._plain.columns(samples)
-        columns = columns - self._plain.scores(self.weights / total)[:, None]
-        return np.asarray(columns - (self.weights @ columns) / total)
+        columns = columns - self._plain.scores(self.weights / total)[:, None]  # φ_j less the mean
+        return np.asarray(columns - (self.weights @ columns) / total)  # φ_i less the mean
 
     def adjoint_scale(self, beta: Vector) -> float:
         return float(self._plain.adjoint_scale(self._uncentred(beta)))

@@ -94,7 +94,7 @@ class KernelClassifier(PairwiseClassifier):
     )  # fmt: skip
     # `_X` has the samples of the fit; without data (`_drop_data`) only those of the expansion, or for a pair
     # of classes those of the expansions of all pairs. Model files have the same names.
-    _X: Any = field(init=False, default=None)  # samples
+    _X: Any = field(init=False, default=None)  # samples, or a precomputed Gram matrix (None without data)
     _y: Any = field(init=False, default=None)  # signs of their labels; None without data
     _rows: Any = field(init=False, default=None)  # rows of the samples
     _support_places: Any = field(init=False, default=None)  # positions of the support vectors `support_`
@@ -299,7 +299,7 @@ class KernelClassifier(PairwiseClassifier):
         for machine, pair_kept in zip(machines, kept_by_pair, strict=True):
             # All machines share X, so positions are indices in `kept`.
             machine._X, machine._used, machine._rows = X, np.searchsorted(kept, pair_kept), positions
-            if machine._support_places is not None:  # an index in the pair's own samples so far
+            if machine._support_places is not None:  # so far positions among the pair's kept samples
                 machine._support_places = machine._used[machine._support_places]
         self._rows, self._pair_places = original._rows[kept], [positions] * len(machines)
 

@@ -9,7 +9,9 @@ of φ, the dual is a quadratic program under one equality, whose solution β_F +
 
 The step d is shortened to where the first variable meets a breakpoint; this variable is then fixed there.
 After a full step, the fixed variables that violate optimality most become free. Each such change is a pivot.
-The dual never decreases. Pair steps are slow if K_FF is nearly singular, but a few pivots suffice.
+The dual never decreases. β is optimal if the violation m − M is at most 0, with m = max φ'(β_i+) − g_i and
+M = min φ'(β_i−) − g_i over the samples. Pair steps, of two β_i at a time as in SMO, are slow if K_FF is
+nearly singular, but a few pivots suffice.
 
 Since Σ d = 0, adding one constant to all entries of K_FF does not change d; the addition avoids a singular
 matrix for a kernel of low rank. If K_FF is still singular, a multiple of the identity is added, the ridge,
@@ -18,10 +20,10 @@ which is a proximal term. The step length is still optimal for K itself, and g i
 The Cholesky factor is computed once and then updated: the upper triangular U with
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
-Decomposition solves the dual over working sets, by pair steps. The phase (:class:`NewtonPhase`) is run if its
-estimated work is less than that of the working sets, both so far and still expected. The method
-(:class:`ActiveSet`) also finishes subproblems of working sets. A sample is near the margin if its β_i could
-rise or fall with a gain after a small change of the intercept.
+Decomposition solves the dual over working sets of samples, by pair steps, which the method
+(:class:`ActiveSet`) finishes if they are slow. The phase (:class:`NewtonPhase`) is run if its estimated work
+is less than that of the working sets, both so far and still expected. A sample is near the margin if its β_i
+could rise or fall with a gain after a small change of the intercept.
 """
 
 from dataclasses import dataclass
@@ -47,7 +49,7 @@ class WorkEstimates:
     """Estimated work, by which the Newton phase is chosen."""
 
     bytes_per_entry: float = 4 * 8.0  # memory: matrix, factor, and two copies during the factorisation
-    set_work: float = 5e7  # multiplications of a working set besides kernel rows and steps: a constant part
+    set_work: float = 5e7  # multiplications of a working set besides kernel rows and steps: constant part
     set_work_per_sample: float = 1e4  # the same, per sample: the part proportional to n
     pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
     max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
@@ -200,8 +202,7 @@ class NewtonPhase:
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
         self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
-        # Violation and work of the working sets at the last forecast.
-        self._last_forecast: tuple[float, float] | None = None
+        self._last_forecast: tuple[float, float] | None = None  # violation, and work of the working sets then
 
     # -- work of the working sets -------------------------------------------------------------
 

@@ -309,7 +309,7 @@ class RowCache:
         if len(missing):
             slots = self._assign_slots(missing)
             assert self._panel is not None
-            if slots[-1] - slots[0] == len(slots) - 1:  # they are consecutive
+            if slots[-1] - slots[0] == len(slots) - 1:  # consecutive slots: without a copy
                 self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
             else:
                 self.table[slots] = self._panel.rows(missing)
@@ -340,7 +340,7 @@ class RowCache:
         return slots
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return :meth:`polyopt.linalg.kernels.SamplePanel.factors` of the active samples, or None."""
+        """Return left, right and p: row i is ``(right @ left[i])**p``, ``exp`` of it for p = 0; or None."""
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_cached(self, samples: Samples) -> NDArray[np.bool_]:

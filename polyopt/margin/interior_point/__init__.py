@@ -21,11 +21,11 @@ The reduced Newton system
 With the slacks s = y f − 1 + ξ, ξ, u = B − f and v = B + f, a Newton step sets targets for the
 complementarity products α s, η ξ, λ u and λ* v. Eliminating all unknowns but (w, b), sample by sample, leaves
 
-    [ R + X'DX   X'D1 ] [dw]   [ X'(β + h) − Rw ]        D = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
-    [ 1'DX       1'D1 ] [db] = [ 1'(β + h)      ]
+    [ R + X'WX   X'W1 ] [dw]   [ X'(β + h) − Rw ]        W = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
+    [ 1'WX       1'W1 ] [db] = [ 1'(β + h)      ]
 
 These are m + 1 equations for any number of samples. The rows of X are centred, h_i depends on the targets
-(see ``block``), and dβ = h − D (X dw + db). An iteration takes one product X'DX by BLAS, about four products
+(see ``block``), and dβ = h − W (X dw + db). An iteration takes one product X'WX by BLAS, about four products
 of X with a vector, and passes over the samples. Steps are Mehrotra's predictor and corrector; in the first
 step, each sample has a step length of its own. (Gondzio's centrality corrections saved a fifth of the
 iterations and hardly any time.)

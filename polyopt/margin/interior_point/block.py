@@ -115,7 +115,7 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
-    samples: the samples X, with their products.
+    samples: the samples X with their products (:class:`Rows`, not to be confused with `rows`).
     rows: the families of constraints, those with slack first; or a function that returns the families.
     soft: number of families with slack.
     counts (n,): weights of the samples in the Sigma-SVM's mean and covariance; ones by default.

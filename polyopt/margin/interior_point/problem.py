@@ -17,10 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import (  # called directly: scipy's checks would cost more than a small system
-    dpotrf,
-    dpotrs,
-)
+from scipy.linalg.lapack import dpotrf, dpotrs  # scipy's checks would cost more than a small system
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
@@ -101,7 +98,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
     if not intercept:  # the regulariser depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Entrywise products X'DX are centred after the sum, which loses digits: for R = I they are not centred.
+    # Entrywise products are centred after the sum, which loses digits: for R = I they are not centred.
     shift = np.zeros(facts.m) if D is None and is_entrywise else mean
     crew.tell("place", shift, is_entrywise)
     if D is None:
@@ -184,7 +181,7 @@ class Regulariser:
 class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
-    M (m+1, m+1) is X'DX, with a diagonal matrix D of the iterate (``block``). M + R is scaled to a unit
+    M (m+1, m+1) is X' diag(d) X, with weights d of the iterate (``block``). M + R is scaled to a unit
     diagonal, and a multiple of the identity, the ridge, is added and increased until the sum is positive
     definite. LinAlgError: the matrix is not finite.
     """

@@ -47,8 +47,8 @@ class Rows:
     """Samples X (n, m), float32 or float64, dense or canonical CSR, with their products.
 
     shift (m,): the point subtracted from every sample; zeros at first.
-    products: number of multiplications in X'DX if it is computed entry by entry.
-    is_entrywise: True if X'DX is computed entry by entry, because X is very sparse; else by BLAS, densely.
+    products: number of multiplications in X' diag(d) X if it is computed entry by entry.
+    is_entrywise: True if it is computed so, because X is very sparse; else by BLAS, densely.
     """
 
     def __init__(self, X: Matrix):
@@ -154,7 +154,7 @@ def _count_products(X: Matrix) -> float:
 
 
 def is_entrywise_faster(products: float, n: int, m: int) -> bool:
-    """Return True if this many entrywise products take less time than X'DX of n dense rows by BLAS."""
+    """Return True if this many entrywise products take less time than X' diag(d) X of dense rows by BLAS."""
     return _ENTRYWISE_COST * products < n * float(m) ** 2
 
 
