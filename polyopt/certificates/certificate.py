@@ -413,9 +413,8 @@ def combine(
         claim=weakest([c.claim for c in certificates]),
         primal_value=sum(c.primal_value for c in certificates),
         dual_value=sum(c.dual_value for c in certificates),
-        residuals=tuple(worst.values()),
-        tol=certificates[0].tol,
+        residuals=tuple(worst.values()), tol=certificates[0].tol,
         scope=f"{certificates[0].scope}, summed over {len(certificates)} {parts}",
         evidence=evidence if all(c.evidence for c in certificates) else (),
         note=" ".join(dict.fromkeys(c.note for c in certificates if c.note)),
-    )
+    )  # fmt: skip

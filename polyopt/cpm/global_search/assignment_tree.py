@@ -13,9 +13,9 @@ incumbent are forbidden. The faces are interchangeable: of the faces without pos
 allowed, and an assignment that is forbidden there is forbidden on the others too.
 
 **The bound.** Let some positives be assigned, and U be the set of the others. Let α_k be feasible for the
-dual of face k with the negatives and its positives, and w_k its hyperplane. Putting i ∈ U on face k
-is a *move* δ_ik: a change of the multipliers of i itself (from 0), of the negatives and of the positives on
-the face. The move changes Σ_j α_jk y_j x̃_j by e_ik = Σ_j δ_ijk y_j x̃_j, and by itself raises the dual value
+dual of face k with the negatives and its positives, and w_k its hyperplane. Putting i ∈ U on face k is a
+*move* δ_ik: a change of the multipliers of i itself (from 0), of the negatives and of the positives on the
+face. The move changes Σ_j α_jk y_j x̃_j by e_ik = Σ_j δ_ijk y_j x̃_j, and by itself raises the dual value
 by g_ik − ¼‖e_ik‖² with g_ik = Σ_j δ_ijk (1 − y_j w_k·x̃_j).
 
 Theorem. Let all moves together be feasible: for every face k and every j on it,
