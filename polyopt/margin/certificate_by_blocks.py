@@ -1,17 +1,21 @@
 """Certificates of hinge programs whose samples are in blocks, in this process or elsewhere.
 
-The program, its dual and the claims are those of :mod:`polyopt.margin.certificate`, computed by the same
-functions. Each step is a method of :class:`Slice`, which returns sums over few samples, so that rounding is
-small and little data is copied. :func:`reduce_block` adds up the slices of a block, and
-:func:`certify_blocks` the blocks. For an SVM or a Relative Margin Machine there are two steps:
+The program min ½‖w‖² + Σ cap_qi ξ_qi, with families q of rows side_qi (w'x_i + b) ≥ kink_q − ξ_qi, and its
+dual max Σ kink_q mu_qi − ½‖Σ β_i x_i‖² with β_i = Σ_q side_qi mu_qi, Σ β_i = 0 and 0 ≤ mu ≤ cap, are those of
+:mod:`polyopt.margin.certificate`, whose functions are used here. A Ball is a number with a bound on its
+rounding error; a Tally has sums, worst violations and minima over samples, by name.
+
+Each step is a method of :class:`Slice` for few samples, so that rounding is small and little data is copied.
+:func:`reduce_block` merges the tallies of the slices of a block, and :func:`certify_blocks` those of the
+blocks. For an SVM or a Relative Margin Machine there are two steps:
 
 1. ``conditions``: residuals of the optimality conditions, and the factors that make w and the multipliers
    feasible;
 2. ``values``: both objectives at the feasible vectors.
 
-The Sigma-SVM first needs the ``moments`` of the samples, which define its metric A, and after `values` the
-``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic term of its dual
-(:mod:`polyopt.margin.geometry`).
+The Sigma-SVM, with w'Aw in place of ‖w‖², first needs the ``moments`` of the samples, which define A. After
+`values` it needs ``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic term of its dual
+(:mod:`polyopt.margin.geometry`), with u = Σ β_i (x_i − mean).
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +52,7 @@ from polyopt.margin.geometry import (
 
 
 class MetricFacts(NamedTuple):
-    """The numbers of the Sigma-SVM's metric that a slice needs."""
+    """The numbers of the Sigma-SVM's metric A = (1−D) I + D Σ that a slice needs."""
 
     D: float  # share of the variance in the regulariser
     total: Ball  # sum of the weights of all samples
@@ -80,8 +84,9 @@ class Slice:
     def conditions(self, v: Vector, b: Ball) -> Tally:
         """Note the worst violation of each condition, with `b` the intercept for centred samples.
 
-        Also return the feasibility factors: ``scale_surely`` and ``scale_possibly`` of :func:`to_feasible`,
-        and ``plus`` and ``minus``, the sums of the clipped multipliers over lower-bound and upper-bound rows.
+        Also return ``scale_surely`` and ``scale_possibly``, factors that certainly, and possibly, make w
+        satisfy the hard rows; ``plus`` and ``minus``, the sums of the multipliers clipped to [0, cap] over
+        rows with side +1 and −1; ``adjoint``, Σ β_i x_i; and ``terms``, Σ |β_i x_i| by feature.
         """
         program, geometry, Z = self._program, self._geometry, self._Z
         f = geometry.outputs(v) + b
@@ -101,9 +106,10 @@ class Slice:
     ) -> Tally:  # fmt: skip
         """Sum the terms of both objectives.
 
-        The primal ones are at the point times each of the two `scales`, the dual ones at the multipliers
-        times the factors `shrink`, as in :func:`balancing`. For a metric also return the weighted ``squares``
-        of the scores less their `mean`.
+        ``cost_surely`` and ``cost_possibly`` are costs of slack at the point times each of the `scales`. The
+        dual terms are at the clipped multipliers, times the two factors `shrink` for sides +1 and −1, which
+        make Σ β_i = 0: ``gain`` is Σ kink mu, ``norm_error`` bounds the error of ‖adjoint‖ due to that of β.
+        For a metric also return the weighted ``squares`` of the scores less their `mean`.
         """
         scores, norms = self._geometry.outputs(v), self._geometry.norm_bounds()
         if metric is not None:
@@ -131,7 +137,7 @@ class Slice:
         })  # fmt: skip
 
     def _feasible(self, shrink: tuple[Ball, Ball]) -> Ball:
-        """Return the multipliers, made feasible by the factors of `balancing`."""
+        """Return the multipliers, clipped to [0, cap] and times the factors `shrink` for sides +1 and −1."""
         return self._program.shrunk(self._program.clipped(self._Z)[0], *shrink)
 
     def _adjoint(self, beta: Vector | Ball) -> Ball:
@@ -143,9 +149,9 @@ def reduce_block(
     step: str, X: Matrix, rows: Families, Z: Vector, centre: Vector, weights: Vector | None,
     *arguments: object, intercept: bool = True,
 ) -> Tally:  # fmt: skip
-    """Merge the tallies of a method of :class:`Slice`, over the slices of a block of samples.
+    """Merge the tallies of the method `step` of :class:`Slice`, over the slices of a block of samples.
 
-    weights: those of the samples, by default 1.
+    weights: those of the samples, by default 1. arguments: those of the method.
     """
     weights = np.ones(rows.n) if weights is None else weights
     merged = Tally()
@@ -162,7 +168,8 @@ def certify_blocks(
 ) -> Certificate:  # fmt: skip
     """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
 
-    The certificate is that of :func:`polyopt.margin.certificate.certify_hinge`, but cannot be saved.
+    A face is a hyperplane of the convex polytope machine, whose intercept is penalised; its program is this
+    one with the objective doubled. The certificate is that of :func:`.certify_hinge`, but cannot be saved.
 
     call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
         returns their results in order.
@@ -176,14 +183,16 @@ def certify_blocks(
     v, tol = real_array("w", v), tolerance(tol)
     sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
     program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
-    offset = b if centre is None else Ball(v).dot(centre) + b
+    offset = b if centre is None else Ball(v).dot(centre) + b  # the intercept for centred samples
     sigma = None if D is None else _SigmaSums(sums, D)
+    # The two steps; the balance Σ β_i = 0 is required only if b is free.
     conditions = sums("conditions", v, offset)
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
     shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
     scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
     facts, mean = (None, Ball(0.0)) if sigma is None else (sigma.facts, sigma.mean_output(v))
     values = sums("values", v, offset, scales, shrink, facts, mean).sums
+    # ‖w‖² and ‖Σ β_i x_i‖², and both sides of the stationarity condition w = Σ β_i x_i; or those of A.
     energy, norm_sq = Ball(v).square_sum(), values["adjoint"].square_sum()
     gradient, adjoint, gradient_scale = v, conditions.sums["adjoint"], 1.0
     if sigma is not None:
@@ -201,7 +210,7 @@ def certify_blocks(
 class _SigmaSums:
     """The metric of the Sigma-SVM from sums over all samples.
 
-    sums: function that returns the merged tally of a step.
+    sums: function that returns the tally of a step over all samples, for the step and its arguments.
     D: share of the variance in the regulariser.
     """
 
@@ -211,8 +220,7 @@ class _SigmaSums:
         self._sums = sums
         self.mean: Ball = tally.sums["mean"] * inverse(total)  # of the centred samples
         moments = tally.sums["moments"] / float(total.mid)
-        # The moments are about the centre; those of the metric, about the mean, are made from them by the
-        # function that is for sparse samples.
+        # The moments are about the centre and not about the mean; `is_sparse` is for such moments.
         self.metric = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
         self.facts = MetricFacts(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
 
