@@ -42,23 +42,18 @@ def bound_of(
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
     coef, b = machine._v, float(machine.intercept_[0])  # f(x) = Σ coef_i k(x_i, x) + b
+    # Scores without the intercept, and the sum of K_ii over the labelled samples.
     scores, trace = gram_matvec(gram, coef), float(gram.diagonal()[labelled].sum())
     landmarks = outputs = None
     if U is not None:  # the kernel between training samples and landmarks is summed block by block
         kernel = machine._kernel
         blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
         landmarks, outputs = Landmarks.from_blocks(kernel(U), blocks, trace), machine._binary_scores(U)
+    norm = float(np.sqrt(max(float(coef @ scores), 0.0)))  # ‖w‖; rounding may make the square negative
     return margin_bound(
-        scores[labelled] + b,
-        y,
-        norm=float(np.sqrt(max(float(coef @ scores), 0.0))),
-        b=b,
-        trace=trace,
-        landmarks=landmarks,
-        outputs=outputs,
-        delta=delta,
-        form=form,
-    )
+        scores[labelled] + b, y, norm=norm, b=b, trace=trace,
+        landmarks=landmarks, outputs=outputs, delta=delta, form=form,
+    )  # fmt: skip
 
 
 def _landmarks(machine: Any, X_unlabelled: "SamplesLike") -> Any:

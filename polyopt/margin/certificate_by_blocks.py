@@ -173,8 +173,8 @@ def certify_blocks(
 
     call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
         returns their results in order.
-    rows: families of rows of any samples; only their names, kinks and kinds of slack are used. Margins have
-        slack.
+    rows: families of rows of any samples; only their names, kinks and kinds of slack are used. Margins must
+        have slack.
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
@@ -182,6 +182,7 @@ def certify_blocks(
     """
     v, tol = real_array("w", v), tolerance(tol)
     sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
+    # A program of one sample, for the functions that need only names, kinks and the intercept.
     program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
     offset = b if centre is None else Ball(v).dot(centre) + b  # the intercept for centred samples
     sigma = None if D is None else _SigmaSums(sums, D)
@@ -220,7 +221,7 @@ class _SigmaSums:
         self._sums = sums
         self.mean: Ball = tally.sums["mean"] * inverse(total)  # of the centred samples
         moments = tally.sums["moments"] / float(total.mid)
-        # The moments are about the centre and not about the mean; `is_sparse` is for such moments.
+        # The moments are about the centre. As for sparse samples, those about the mean follow from them.
         self.metric = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
         self.facts = MetricFacts(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
 

@@ -32,10 +32,10 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     ValueError: a Gram matrix without samples, or a kernel whose values the checker cannot enclose.
     """
     geometry, rows = program.geometry, program.rows
-    y = next(iter(rows)).side  # the first family is the margins
+    y = next(iter(rows)).side  # the sides of the margins, which are first
     regulariser: dict[str, Any] = {"kind": "square", "factor": "1/2"}
     features: dict[str, Any] = {"kind": "plain"}
-    intercept = Fraction(b)
+    intercept = Fraction(b)  # that for the samples as given, after the corrections below
     if isinstance(geometry, LinearGeometry | SigmaLinearGeometry):
         X: Matrix = geometry.X
         intercept -= _exact_dot(v, geometry.centre)

@@ -30,7 +30,7 @@ from polyopt.margin.geometry import Geometry
 Progress = Callable[[dict[str, float]], None]
 
 _NAME = "Relative Margin Machines"
-_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # of the default bounds B = 1 + fraction (θ − 1), as in the paper
+_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # fractions in the default bounds B = 1 + fraction (θ − 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,12 +131,10 @@ def rmm_path(
         if v is None:
             v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(
-            HingeProgram(title, geometry, rows),
-            v=v,
+            HingeProgram(title, geometry, rows), v=v,
             b=geometry.centred_intercept(v, float(solution["b"])),
-            multipliers=solution.duals,
-            tol=certificate_tol,
-        )
+            multipliers=solution.duals, tol=certificate_tol,
+        )  # fmt: skip
         path.append(PathPoint(B, solution, certificate))
         return path[-1]
 

@@ -71,7 +71,7 @@ class RelativeMarginMachine(HingeClassifier):
     _: KW_ONLY
     bound_cost: float = np.inf
 
-    # Arguments of `fit`, during a fit only.
+    # Arguments of `fit`, stored while it runs.
     _bounded: Any = field(init=False, default=None)  # X_bounded
     _bounds_training: bool = field(init=False, default=True)  # bound_training
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
@@ -173,7 +173,7 @@ class RelativeMarginMachine(HingeClassifier):
         )
 
     def _bounded_settings(self, rows: Families) -> tuple[int, dict[str, Any]]:
-        """Return the number n of labelled samples, and the costs and B of a program with bounds."""
+        """Return the number n of labelled samples, and the arguments C, B and D of a program with bounds."""
         margin, bound = rows["margin"], rows["bound_above"]
         n = int(np.count_nonzero(margin.cap))  # further samples have no margin: their cost is 0
         bound_costs = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None

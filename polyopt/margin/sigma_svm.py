@@ -57,7 +57,7 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
-    _centred: "CentredKernel | None" = field(init=False, default=None)  # computed at its first use
+    _centred: "CentredKernel | None" = field(init=False, default=None)  # set by `_solver_gram`
     _is_pairwise = False  # an entry of the centred kernel depends on all samples, not on its two alone
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
@@ -100,7 +100,7 @@ class SigmaSVM(HingeClassifier):
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._variance_share, self._sample_weights)
         if self._centred is None:
-            self._solver_gram(self._X, self._sample_weights)  # sets it
+            self._solver_gram(self._X, self._sample_weights)  # sets `_centred`
         assert self._centred is not None
         return SigmaKernelGeometry(
             self._kernel_gram(), self._variance_share, self._sample_weights, self._centred.factors,

@@ -62,7 +62,7 @@ WORK = WorkEstimates()
 
 # Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. "!" marks
 # arrays that are changed. numbers (2,): the number of free variables, and of pivots taken. U (p, p) and F
-# have space for further free variables; `ends` and `slopes` are those of φ, `pieces` those of
+# have space for further free variables; `ends` and `slopes` are those of φ, `pieces` (3, q) those of
 # :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
 _pivot = kernel(
     "newton_pivots",
@@ -180,7 +180,7 @@ def solve_pivots(
 
 
 class _Estimate(NamedTuple):
-    """The samples of a phase, and its estimated work in multiplications."""
+    """The samples of a Newton phase, and its estimated work in multiplications."""
 
     samples: Samples
     setup_work: float  # work without pivots: the matrix, its factor, and scores in double precision
@@ -313,7 +313,7 @@ class NewtonPhase:
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
-        affordable = (max_work - estimate.setup_work) / estimate.pivot_work
+        affordable = (max_work - estimate.setup_work) / estimate.pivot_work  # number of pivots
         max_pivots = int(min(affordable, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
         pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, max_pivots, history.clock, self._options)

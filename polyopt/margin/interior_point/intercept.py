@@ -89,7 +89,7 @@ def best_intercept_interval(
         return -np.inf, first
     costs, rising = float(total([r.total for r in ranges])), float(total([r.rising for r in ranges]))
     tolerance = _SLOPE_ROUNDING * costs
-    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # the bracket, and its breakpoints
+    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # bracket (low, high], its breakpoints
     for _ in range(6):  # breakpoints that six grids do not separate are equal up to their last digits
         edges = np.unique(np.linspace(first if np.isinf(low) else low, high, 512))
         if n_inside <= _MAX_LISTED or len(edges) < 3:
@@ -101,6 +101,7 @@ def best_intercept_interval(
             k = len(edges) - 1
         low, high = (-np.inf if k == 0 else float(edges[k - 1])), float(edges[k])
         n_inside = int(histogram[1, k])
+    # The breakpoints of all blocks in the bracket, and the slope after each.
     listed: list[ListedBreakpoints] = ask("list_breakpoints", w, low, high)
     positions, index = np.unique(np.concatenate([part.positions for part in listed]), return_inverse=True)
     increases = np.bincount(index, np.concatenate([part.costs for part in listed]), len(positions))

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than what scipy does around them
+from scipy.linalg.lapack import dpotrf, dpotrs  # scipy's own checks would cost more than a small system
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
@@ -24,7 +24,7 @@ from polyopt.margin.interior_point.block import Block, BlockFacts
 from polyopt.margin.interior_point.crew import Crew, Local, total
 from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
 
-_MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of deviation and mean below which a feature counts as constant
+_MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of standard deviation and mean of a feature that counts as constant
 _MIN_EIGENVALUE_REL = 1e-12  # eigenvalue, relative to the largest one, below which it counts as zero
 _ONE_CLASS = "C must be positive for samples of both classes; y and C leave only one"
 
@@ -46,7 +46,7 @@ class Problem:
 
 
 def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
-    """Return the program of the arguments of ``solve_interior_point``, after checking each of them."""
+    """Return the program of the arguments of ``solve_interior_point``, in one block, after checking them."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
