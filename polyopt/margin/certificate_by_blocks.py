@@ -1,9 +1,13 @@
 """Certificates of hinge programs whose samples are in blocks, in this process or elsewhere.
 
-The program min ½‖w‖² + Σ cap_qi ξ_qi, with families q of rows side_qi (w'x_i + b) ≥ kink_q − ξ_qi, and its
-dual max Σ kink_q mu_qi − ½‖Σ β_i x_i‖² with β_i = Σ_q side_qi mu_qi, Σ β_i = 0 and 0 ≤ mu ≤ cap, are those of
-:mod:`polyopt.margin.certificate`, whose functions are used here. A Ball is a number with a bound on its
-rounding error; a Tally has sums, worst violations and minima over samples, by name.
+The program has families q of rows, with one constraint per sample i; rows with an infinite cap are hard. It
+and its dual are those of :mod:`polyopt.margin.certificate`, whose functions are used here:
+
+    min  ½‖w‖² + Σ cap_qi ξ_qi            s.t. side_qi (w'x_i + b) ≥ kink_q − ξ_qi,  ξ ≥ 0
+    max  Σ kink_q mu_qi − ½‖Σ β_i x_i‖²   s.t. Σ β_i = 0,  0 ≤ mu ≤ cap,  with β_i = Σ_q side_qi mu_qi.
+
+A Ball has numbers with bounds on their rounding errors. A Tally has sums, minima and the worst violations
+over samples, by name.
 
 Each step is a method of :class:`Slice` for few samples, so that rounding is small and little data is copied.
 :func:`reduce_block` merges the tallies of the slices of a block, and :func:`certify_blocks` those of the
@@ -127,7 +131,7 @@ class Slice:
         return Tally(self._geometry.n, sums)
 
     def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: MetricFacts) -> Tally:
-        """Sum the terms of ``SigmaMetric.dual_norm_sq`` at v and the multipliers times `shrink`."""
+        """Sum the terms of a bound on u'A⁻¹u (``SigmaMetric.dual_norm_sq``) that is valid for any v (m,)."""
         beta = self._program.rows.beta(self._feasible(shrink).mid)
         f = self._geometry.outputs(v) - mean
         r = Ball(beta) - metric.D * (f * self._weights) * inverse(metric.total)
@@ -166,10 +170,10 @@ def certify_blocks(
     name: str, call_blocks: Callable[..., Sequence[Tally]], rows: Families, *, v: Vector, b: float,
     centre: Vector | None, D: float | None = None, intercept: bool = True, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
+    """Certify a point and multipliers of an SVM, a Sigma-SVM or a Relative Margin Machine.
 
-    A face is a hyperplane of the convex polytope machine, whose intercept is penalised; its program is this
-    one with the objective doubled. The certificate is that of :func:`.certify_hinge`, but cannot be saved.
+    Half of the program of a face of the Convex Polytope Machine is an SVM, too, whose intercept is a weight.
+    The certificate is that of :func:`polyopt.margin.certificate.certify_hinge`, but cannot be saved.
 
     call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
         returns their results in order.
@@ -178,7 +182,7 @@ def certify_blocks(
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
-    intercept: False if v (m+1,) has the intercept as its last weight; then b is 0 and `centre` None.
+    intercept: False if v (m+1,) has the intercept as its last weight, for a face; b is 0 and `centre` None.
     """
     v, tol = real_array("w", v), tolerance(tol)
     sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
@@ -200,6 +204,7 @@ def certify_blocks(
         energy, norm_sq = sigma.energy(v, values["squares"]), sigma.dual_norm_sq(values, shrink)
         gradient, gradient_scale = sigma.metric.A @ v, sigma.metric.gradient_scale
         adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
+    # The factor that makes w exactly feasible is between the two scales.
     costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
     primal = value_between(energy, costs)
     dual = program.bound_from(values["gain"], norm_sq, values["norm_error"])
@@ -236,6 +241,7 @@ class _SigmaSums:
 
     def dual_norm_sq(self, values: dict[str, Any], shrink: tuple[Ball, Ball]) -> Ball:
         """Bound twice the quadratic term of the dual objective, at the multipliers made feasible."""
+        # Any v gives a bound, which is tight if A v = u.
         v = self.metric.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
         terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.facts).sums
         bound_by_samples = np.inf

@@ -24,7 +24,7 @@ _KERNELS = ("linear", "poly", "rbf")
 
 
 def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
-    """State a point v of a hinge program, w (m,) or expansion coefficients (n,), and multipliers Z (q, n).
+    """State a point v of a hinge program, w (m,) or coefficients (n,) of a kernel, and multipliers Z (q, n).
 
     program: a :class:`~polyopt.margin.certificate.HingeProgram`.
     b: the intercept for the samples as its geometry centres them; the claim is for the samples as given.
@@ -112,7 +112,7 @@ def state_one_norm(
 ) -> Statement:
     """State a point of the one-norm SVM: coefficients alpha (n,), intercept b, multipliers u (n,).
 
-    It minimises Σ alpha_j + Σ costs_i ξ_i, with 0 ≤ alpha ≤ costs.
+    The machine minimises Σ alpha_j + Σ costs_i ξ_i, with 0 ≤ alpha ≤ costs.
     """
     encoded = _expansion_program(kernel, costs.tolist(), high=numerals(costs), l1=1)
     return Statement("the one-norm SVM", X, y, encoded, [alpha], [b], {"margin": u[None, :]})

@@ -165,7 +165,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         B, hard = float(self.B), np.isinf(self.bound_cost)
         bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
-        if weights[-1] > 0.0:  # there are no further samples
+        if weights[-1] > 0.0:  # there are no further samples, which have the weight 0
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(

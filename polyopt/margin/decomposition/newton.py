@@ -1,8 +1,8 @@
 """An active-set method for the dual, and the Newton phase: this method for all samples near the margin.
 
 The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, with the kernel matrix K. Each φ_i is concave and
-piecewise linear. g = Kβ are the scores. β is optimal if m = max φ'_i(β_i +) − g_i does not exceed
-M = min φ'_i(β_i −) − g_i; m − M is the violation (``state`` derives this).
+piecewise linear, with one-sided derivatives φ'_i. g = Kβ are the scores. β is optimal if
+m = max φ'_i(β_i +) − g_i does not exceed M = min φ'_i(β_i −) − g_i; m − M is the violation (see ``state``).
 
 Variables β_i at breakpoints of φ_i are fixed. For the free variables F, with the slopes t of φ, the dual is a
 quadratic program under one equality. Its solution β_F + d and the intercept b satisfy one linear system:
@@ -12,7 +12,8 @@ quadratic program under one equality. Its solution β_F + d and the intercept b 
 
 The step d is shortened to where the first variable meets a breakpoint; this variable is then fixed there.
 After a full step, the fixed variables that violate optimality most become free. Each such change is a pivot.
-The dual never decreases. Pair steps are slow if K_FF is nearly singular, but a few pivots suffice.
+The dual never decreases. If K_FF is nearly singular, a few pivots replace many pair steps (changes of two
+variables, as in SMO).
 
 Since Σ d = 0, adding one constant to all entries of K_FF does not change d; the addition avoids a singular
 matrix for a kernel of low rank. If K_FF is still singular, a multiple of the identity is added, the ridge,
@@ -213,7 +214,7 @@ class NewtonPhase:
     # -- work of the working sets -------------------------------------------------------------
 
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
-        """Count a working set of this size, with its pair steps and pivots (half of the samples are free)."""
+        """Count a working set of this size, with its pair steps, and pivots with half of its samples free."""
         self._n_sets += 1
         self._step_work += WORK.pair_step_work * steps * size + pivots * self._pivot_work(size // 2, size)
 
@@ -320,9 +321,9 @@ class NewtonPhase:
         history.iteration += pivots
         self._phase_work += estimate.setup_work + pivots * estimate.pivot_work
         is_changed = beta != state.beta[samples]
-        state.change(samples[is_changed], beta[is_changed])  # this updates g, which is less accurate than `g`
+        state.change(samples[is_changed], beta[is_changed])
         state.update_aside()
-        state.set_scores(samples, g)
+        state.set_scores(samples, g)  # those of the active-set method, which are more accurate
         history.record(state.violation())
 
     def _matrix(self, samples: Samples) -> Vector:

@@ -1,10 +1,11 @@
 """The best intercept b for given w, of samples in blocks.
 
-Each family of constraints (`rows`) bounds the outputs g_i + b of the samples, g_i = w'x_i, such as the
-margins y_i (g_i + b) ≥ 1 − ξ_i. The cost of the slacks ξ is convex and piecewise linear in b. Its breakpoints
-are the b at which a constraint with slack becomes tight; there the slope rises by the cost of a unit of this
-slack. The breakpoint at which the slope changes sign is bracketed by the edges of a grid, and the bracket is
-refined by further grids until few breakpoints are left, which are listed and sorted.
+Families of constraints (`rows`) bound the outputs g_i + b of the samples, g_i = w'x_i, from below (side +1)
+or above (side −1), such as the margins y_i (g_i + b) ≥ 1 − ξ_i. The cost of the slacks ξ is convex and
+piecewise linear in b. Its breakpoints are the b at which a constraint with slack becomes tight; there the
+slope rises by the cost of a unit of this slack. The breakpoint at which the slope changes sign is bracketed
+by the edges of a grid, and the bracket is refined by further grids until few breakpoints are left, which are
+listed and sorted.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ class BreakpointRange(NamedTuple):
     last: float  # minus infinite if there is no breakpoint
     n: int  # number of breakpoints
     total: float  # sum of all costs
-    rising: float  # sum of the costs of lower bounds on the outputs: minus the slope at b = -infinity
-    any_rise: bool  # True if there is such a lower bound
+    rising: float  # sum of the costs of constraints of side +1: minus the slope at b = -infinity
+    any_rise: bool  # True if there is a constraint of side +1
 
 
 class ListedBreakpoints(NamedTuple):
@@ -76,7 +77,7 @@ def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> List
 def best_intercept_interval(
     ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
 ) -> tuple[float, float]:
-    """Return the interval of b at which the slacks cost least for w (m,).
+    """Return the interval (least b, largest b) at which the slacks cost least for w (m,).
 
     ask: calls the function of this name for every block, at its scores, and returns the list of the results.
     total: sums a list in a fixed order.
@@ -88,8 +89,9 @@ def best_intercept_interval(
     if not any(r.any_rise for r in ranges):  # the cost is constant up to the first breakpoint
         return -np.inf, first
     costs, rising = float(total([r.total for r in ranges])), float(total([r.rising for r in ranges]))
+    # Grids of 512 edges narrow the bracket (low, high] of the b at which the slope changes sign.
     tolerance = _SLOPE_ROUNDING * costs
-    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # bracket (low, high], its breakpoints
+    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # number of breakpoints in the bracket
     for _ in range(6):  # breakpoints that six grids do not separate are equal up to their last digits
         edges = np.unique(np.linspace(first if np.isinf(low) else low, high, 512))
         if n_inside <= _MAX_LISTED or len(edges) < 3:

@@ -91,7 +91,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
         int(sums[0]), parts[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
         any(part.has_lower for part in parts), any(part.has_upper for part in parts),
     )  # fmt: skip
-    if intercept and not (facts.has_lower and facts.has_upper):
+    if intercept and not (facts.has_lower and facts.has_upper):  # margins of both signs
         raise ValueError(_ONE_CLASS)
     sums = total(crew.ask("total"))  # the weighted sum of the samples, then the sum of the weights
     mean, count = sums[:-1] / sums[-1], float(sums[-1])
@@ -107,7 +107,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
     crew.tell("place", shift, is_entrywise)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
-    Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count
+    Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count  # without the intercept's
     # The rounding of a constant feature must not count as a small variance. The variance from entrywise
     # products has a rounding error relative to mean².
     min_variance = (_MIN_DEVIATION_REL_MEAN if is_entrywise else _MIN_DEVIATION_REL_MEAN**2) * mean**2
