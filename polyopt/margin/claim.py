@@ -5,6 +5,7 @@ certain bound. A claim file has the program, the point and multipliers in exact 
 checker can verify both; ``polyopt/check/FORMAT.md`` describes it, and a dict in this module is a part of it.
 ``rows`` are families of constraints, with one constraint ``side_i f_i ≥ kink − slack_i`` per sample. A
 family's cap is the upper limit of its multipliers: the cost of a unit of slack.
+The file calls the regulariser "size", and a pair (w, b) a face; the programs here have one face.
 """
 
 from collections.abc import Iterable

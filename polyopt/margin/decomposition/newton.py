@@ -208,8 +208,7 @@ class NewtonPhase:
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
         self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
-        # Violation and work of the working sets at the last forecast.
-        self._last_forecast: tuple[float, float] | None = None
+        self._last_forecast: tuple[float, float] | None = None  # violation, and work of the working sets then
 
     # -- work of the working sets -------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs  # scipy's own checks would cost more than a small system
+from scipy.linalg.lapack import dpotrf, dpotrs  # scipy's checks would cost more than a small system
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
