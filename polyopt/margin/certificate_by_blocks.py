@@ -190,10 +190,9 @@ def certify_blocks(
     program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
     offset = b if centre is None else Ball(v).dot(centre) + b  # the intercept for centred samples
     sigma = None if D is None else _SigmaSums(sums, D)
-    # The two steps; the balance Σ β_i = 0 is required only if b is free.
     conditions = sums("conditions", v, offset)
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
-    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
+    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))  # Σ β_i = 0 if b is free
     scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
     facts, mean = (None, Ball(0.0)) if sigma is None else (sigma.facts, sigma.mean_output(v))
     values = sums("values", v, offset, scales, shrink, facts, mean).sums

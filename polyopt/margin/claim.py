@@ -29,7 +29,6 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
 
     program: a :class:`~polyopt.margin.certificate.HingeProgram`.
     b: the intercept for the samples as its geometry centres them; the claim is for the samples as given.
-
     ValueError: a Gram matrix without samples, or a kernel whose values the checker cannot enclose.
     """
     geometry, rows = program.geometry, program.rows
@@ -76,9 +75,8 @@ def _sigma_regulariser(D: float, weights: Vector) -> dict[str, Any]:
 
 def _exact_dot(v: Vector, centre: Vector) -> Fraction:
     """Return v · centre in exact arithmetic."""
-    return sum(
-        (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True)), Fraction(0)
-    )
+    products = (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True))
+    return sum(products, Fraction(0))
 
 
 def _row_family(family: Family, y: Vector) -> dict[str, Any]:

@@ -151,13 +151,9 @@ class RelativeMarginMachine(HingeClassifier):
             )
         except ValueError as error:
             raise ValueError(f"X_bounded: {error}") from error
-        zeros = np.zeros(U.shape[0])
-        return (
-            append(X, U),
-            np.append(codes, zeros.astype(codes.dtype) - 1),
-            np.append(weights, zeros),
-            np.append(rows, np.arange(n, n + len(zeros))),
-        )
+        zeros, further_rows = np.zeros(U.shape[0]), np.arange(n, n + U.shape[0])
+        codes = np.append(codes, zeros.astype(codes.dtype) - 1)
+        return append(X, U), codes, np.append(weights, zeros), np.append(rows, further_rows)
 
     # -- the machine's programs --------------------------------------------------------------
     # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.

@@ -89,11 +89,9 @@ class SigmaSVM(HingeClassifier):
             and (self.kernel == "rbf" or self._centred.is_degenerate())  # the kernel has full rank
         ):
             warn(
-                self,
-                "at D=1 and a kernel of full rank the machine interpolates the labels whatever the data; "
-                "choose D < 1",
-                UserWarning,
-            )
+                self, "at D=1 and a kernel of full rank the machine interpolates the labels whatever "
+                "the data; choose D < 1", UserWarning,
+            )  # fmt: skip
         return MatrixGram(self._centred.gram(self._variance_share))
 
     def _feature_space(self) -> Any:

@@ -31,13 +31,11 @@ _ONE_CLASS = "C must be positive for samples of both classes; y and C leave only
 
 @dataclass(frozen=True)
 class Problem:
-    """A linear hinge machine as a program over blocks of samples.
+    """A linear hinge machine as a program over blocks of samples."""
 
-    ``crew.ask(name, ...)`` returns the results of a method of :class:`Block` for every block; ``crew.tell``
-    calls a method that changes the blocks.
-    """
-
-    crew: Crew  # executor of the blocks, which have the samples and their families of constraints
+    # Executor of the blocks, which have the samples and their families of constraints: ``ask(name)`` returns
+    # the results of a method of :class:`Block` for all of them, ``tell(name)`` calls one that changes them.
+    crew: Crew
     facts: BlockFacts  # counts and sums of all samples
     soft: int  # number of families with slack, which come before those without
     shift: Vector  # (m,), the point at which the samples are centred
