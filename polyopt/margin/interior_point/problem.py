@@ -5,7 +5,7 @@ margins y_i f_i ≥ 1 − ξ_i and, for the Relative Margin Machine, bounds |f_i
 samples and constraints in blocks, and the regulariser: R = I for the SVM, R = (1−D) I + D Σ for the Sigma-SVM
 with the covariance Σ of the samples. The intercept b is free, or it is one of the weights, as in the Convex
 Polytope Machine: ½ (w'w + b²). :class:`System` factorises M + R, the matrix of a Newton step in (w, b), with
-M = Σ d_i (x_i, 1)(x_i, 1)' for numbers d_i ≥ 0 that depend on the iterate (written X'DX).
+M = Σ d_i (x_i, 1)(x_i, 1)' for numbers d_i ≥ 0 that depend on the iterate (written X' diag(d) X).
 """
 
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
     mean, count = sums[:-1] / sums[-1], float(sums[-1])
     if not np.isfinite(mean).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
-    # True for very sparse samples: X'DX is a sum over pairs of entries, else a product by BLAS.
+    # True for very sparse samples: X' diag(d) X is a sum over pairs of entries, else a product by BLAS.
     is_entrywise = is_entrywise_faster(facts.products, facts.n, facts.m)
     if not intercept:  # not centred: b² depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
@@ -184,7 +184,7 @@ class Regulariser:
 class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
-    M (m+1, m+1) is X'DX; R has a zero for a free b. The matrix is scaled to a unit diagonal, and a ridge, a
+    M (m+1, m+1) is X' diag(d) X; R has a zero for a free b. The matrix is scaled to a unit diagonal, and a ridge, a
     multiple of the identity, is added: the least with which it is positive definite. If R is singular, the
     system is solved in the coordinates (z, b) of :class:`Regulariser`. LinAlgError: the matrix is not finite.
     """
