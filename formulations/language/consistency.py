@@ -2,7 +2,9 @@
 
 Variables and parameters are set to random numbers. There the printed objective is compared with the computed
 one, and the printed violation of every row (a named family of constraints) with that of its constraint.
-:func:`misprints` returns a sentence for each difference.
+:func:`misprints` returns a sentence for each difference. A row's text has one or more claims: each is a
+relation ``left sign right`` with conditions on its indices, such as ``… for yᵢ < 0``. Free indices are those
+not summed over; a formula's value has an axis for each, then none, one or two of a vector or matrix (`rank`).
 
 Examples
 --------
@@ -50,8 +52,9 @@ def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> lis
 class Trial:
     """The objective, rows and letters of a program, computed at random numbers drawn from a seed.
 
-    `scope` has the values of the letters, `ranges` the number of values of each index. The variables and
-    parameters of the program are restored after the construction.
+    `scope` has the values of the letters and evaluates formulas; `ranges` has the number of values of each
+    index, such as the n samples of i. The variables and parameters of the program are restored after the
+    construction.
     """
 
     def __init__(self, program: Statement, seed: int = 0):
@@ -69,7 +72,7 @@ class Trial:
         self._read_ranges()
 
     def _read_ranges(self) -> None:
-        """Determine the ranges of the indices, which the scope records as it evaluates the formulas."""
+        """Determine the ranges of the indices: the scope records them when it evaluates a formula."""
         with suppress(UnreadableError):
             self.objective_difference(self.program.objective_text)
         self.ranges = dict(self.scope.ranges)
@@ -105,8 +108,9 @@ class Trial:
         """Return the violations of a row by its formula, of the shape of its constraint.
 
         `row.at` has, for each value of the formula's free indices, the flat index of its constraint, or -1 if
-        there is none.
+        there is none. If it is None, the free indices are the axes of the constraint.
         """
+        # For each claim: the violations, and 1 where its conditions are true, else 0.
         parts = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
         if row.at is None:
             if len(parts) > 1 or claims[0].conditions:
@@ -159,7 +163,7 @@ def _violations(row: Row) -> Array:
 
 
 def _numbers(datum: Any) -> Any:
-    """Return the numbers of a datum: an array, a cvxpy expression, or a function of no arguments."""
+    """Return the numbers of a datum: an array, a cvxpy expression, or a function without arguments."""
     value = datum.value if isinstance(datum, cp.Expression) else datum() if callable(datum) else datum
     return value.toarray() if sp.issparse(value) else value
 
@@ -171,7 +175,7 @@ def _at_random_numbers(program: Statement, generator: np.random.Generator) -> It
     saved = [(leaf, leaf.value) for leaf in leaves]
     try:
         for parameter in program.parameters.values():
-            # Parameters of 0 and 1, such as an assignment, keep their structure.
+            # Parameters of zeros and ones, such as an assignment of samples to faces, keep their values.
             if set(np.unique(parameter.value)) != {0.0, 1.0}:
                 parameter.value = generator.uniform(0.1, 0.9, parameter.shape)
         _fill(program.variables, lambda shape: generator.normal(size=shape))

@@ -32,7 +32,7 @@ class Summary(NamedTuple):
     title: str
     facts: tuple[tuple[str, str], ...] = ()  # names and values, the most important first
     tables: tuple[Table, ...] = ()
-    program: "Statement | None" = None  # a program to be shown
+    program: "Statement | None" = None  # a program that a notebook shows as formulas
 
 
 class Shown:
@@ -54,7 +54,7 @@ class Shown:
 
 
 def _html_function() -> str | None:
-    """Return the full name of the function that makes HTML of a summary, or None."""
+    """Return the full name of the function that makes HTML of a summary, or None if no package has one."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
@@ -72,7 +72,7 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """Cut a text to ten lines of 80 columns; the last line has the number of omitted lines, and `more`."""
+    """Cut a text to ten lines of 80 columns; a last line has the number of omitted lines, and then `more`."""
     is_long = len(lines) > MAX_LINES
     shown = [line.rstrip() for line in (lines[: MAX_LINES - 1] if is_long else lines)]
     cut = [line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…" for line in shown]
@@ -80,7 +80,7 @@ def short(lines: list[str], more: str = "") -> list[str]:
 
 
 def _wrapped(name: str, value: str) -> list[str]:
-    """Return a fact in at most two lines, the first of which begins with `name`."""
+    """Return a fact's value in at most two lines; the first begins with `name`, indented and padded."""
     import textwrap
 
     indent = " " * len(name)

@@ -1,7 +1,8 @@
-"""The solver HiGHS: options, the banner that its first solver prints (version 1.16), and Ctrl-C.
+"""The solver HiGHS: options, suppression of its banner, and Ctrl-C.
 
-Ctrl-C does not interrupt a linear or quadratic program, which ends by its time limit. An integer program may
-take hours, so Ctrl-C ends its branch and bound, with the best point so far (:func:`search`).
+The first solver in a process prints a banner (version 1.16). Ctrl-C does not interrupt a linear or quadratic
+program, which ends by its time limit. An integer program may take hours, so Ctrl-C ends its branch and bound,
+with the best point so far (:func:`search`).
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ SIMPLEX = {
 
 @cache
 def quiet_highs() -> Any:
-    """Return the package ``highspy``, after a first solver whose banner is suppressed."""
+    """Return the package ``highspy``, after the run of a first solver that prints no banner."""
     import highspy
 
     # `highspy.Highs` prints the banner before its options can be set; its base class does not.
@@ -61,7 +62,7 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
         finally:
             has_ended.set()
 
-    highs.cbMipInterrupt.subscribe(interrupt_if_due)
+    highs.cbMipInterrupt.subscribe(interrupt_if_due)  # HiGHS calls it often during branch and bound
     Thread(target=run_in_thread, daemon=True).start()
     try:
         while not has_ended.wait(0.05):  # seconds between two checks of the clock
@@ -78,8 +79,8 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
 def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
     """Run the HiGHS solvers that cvxpy creates by :func:`search`; yield a list of the runs' interruptions.
 
-    The list gets True for a run that was interrupted, else False. Inside the context the class
-    ``highspy.Highs`` is replaced, for one thread at a time.
+    The list gets an entry for each run: True if the run was interrupted, else False. Inside the context the
+    class ``highspy.Highs`` is replaced, for one thread at a time.
     """
     highspy, interrupted = quiet_highs(), list[bool]()
     with _replacement_lock:

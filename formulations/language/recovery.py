@@ -1,4 +1,4 @@
-"""Checked samples and labels, factors of Gram matrices, moments and slacks, shared by programs."""
+"""Functions shared by programs: checks of samples and labels, factors of Gram matrices, moments, slacks."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,8 +51,8 @@ def gram_factor(K: ArrayLike, asymmetry: float = 1e-8) -> Vector:
     """Return a factor F (n, r) of the Gram matrix K = F F', so that β'Kβ = ‖F'β‖² for all β.
 
     cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'β‖² is. The rank r
-    is the number of eigenvalues above RANK_TOLERANCE, at least 1. `asymmetry` is the largest |K_ij − K_ji|
-    and, per row of K, the largest negative eigenvalue, relative to the largest entry.
+    is the number of eigenvalues above RANK_TOLERANCE, at least 1. `asymmetry` is the tolerance for
+    |K_ij − K_ji| and, multiplied by n, for negative eigenvalues, both relative to the largest entry.
     """
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -67,7 +67,7 @@ def gram_factor(K: ArrayLike, asymmetry: float = 1e-8) -> Vector:
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
     is_positive = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-    is_positive[-1] = True  # cvxpy needs a column
+    is_positive[-1] = True  # cvxpy needs a factor with at least one column
     return np.asarray(vectors[:, is_positive] * np.sqrt(np.maximum(values[is_positive], 0.0)))
 
 

@@ -112,11 +112,8 @@ class Solution(Shown):
             for title, vectors in (("variables", self.primal), ("multipliers", self.duals))
             if vectors
         ]
-        return Summary(
-            f"Solution: {self.status.name.lower().replace('_', ' ')}",
-            tuple(fields),
-            (*tables, *_history_tables(self.history)),
-        )
+        title = f"Solution: {self.status.name.lower().replace('_', ' ')}"
+        return Summary(title, tuple(fields), (*tables, *_history_tables(self.history)))
 
 
 def _summarise_array(name: str, values: NDArray[Any]) -> tuple[str, ...]:

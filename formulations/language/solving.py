@@ -1,9 +1,10 @@
 """Solving a program: the order of the solvers, their settings, and the choice of a point.
 
-If the first attempt ends with "optimal", its point is returned unchecked, except that of HiGHS on a quadratic
-program. After any other status ("inaccurate", a limit of the solver's own, a failure) the solver runs again
-with other settings, and then the next solver for this class of programs. From then on the residual of the
-optimality conditions (:mod:`formulations.language.optimality`) of every point is computed. The point with the
+An attempt is one run of one solver. If the first attempt ends with "optimal", its point is returned
+unchecked, except that of HiGHS on a quadratic program. After any other status ("inaccurate", a limit of the
+solver's own, a failure) the solver runs again with other settings, and then the next solver for this class of
+programs. From then on the residual of every point is computed: the largest violation of an optimality
+condition, relative to the condition's scale (:mod:`formulations.language.optimality`). The point with the
 smallest residual is returned, with the status SOLVED if the residual is small.
 
 If the caller sets options of a solver, its point is returned unchecked; so is that of an integer program, as
@@ -37,11 +38,11 @@ class Backend:
 
     settings: Settings  # settings of the first attempt
     iteration_options: tuple[str, ...]  # names of the limits on iterations; all are set
-    native_status: Callable[[Any], str]  # returns the solver's own status from its raw result
-    statuses: Mapping[str, Status]  # by parts of native statuses that cvxpy does not distinguish
+    native_status: Callable[[Any], str]  # returns the solver's own (native) status from its raw result
+    statuses: Mapping[str, Status]  # status for a native one that contains the key, if cvxpy's is less exact
     time_option: str = "time_limit"  # name of the limit on seconds
     settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes, by class of programs
-    retries: tuple[Settings, ...] = ()  # changes of each further attempt
+    retries: tuple[Settings, ...] = ()  # for each further attempt, changes of the first attempt's settings
 
     def attempts(self, kind: str) -> Iterator[Settings]:
         """Yield the settings of each attempt at a program of this class."""
@@ -51,9 +52,9 @@ class Backend:
             yield {**first, **changes}
 
 
-# In order of preference. Clarabel is an interior-point solver, accurate to about 1e-9 unless the data are
-# badly scaled. HiGHS returns exact vertices of LPs, but its QP solver rejects some convex programs
-# ("Non-convex"), so it is never the only solver.
+# Solvers by class of programs (``Statement.kind``), in order of preference. Clarabel is an interior-point
+# solver, accurate to about 1e-9 unless the data are badly scaled. HiGHS returns exact vertices of LPs, but
+# its QP solver rejects some convex programs ("Non-convex"), so it is never the only solver for them.
 PREFERRED = {
     "LP": ("HIGHS", "CLARABEL"),
     "QP": ("CLARABEL", "OSQP", "HIGHS"),
@@ -152,9 +153,8 @@ def attempt(
     """Run one solver once, and assign its point to the program's variables and rows.
 
     `seconds` is the limit for building the program and for the solver together. `start` is a value for every
-    variable, from which HiGHS begins an integer program. The status of the result is INFEASIBLE or UNBOUNDED,
-    without a point, or FAILED without a point, or another status with a point. Ctrl-C raises
-    KeyboardInterrupt unless an integer program has a point.
+    variable, from which HiGHS begins an integer program. The result has no point if its status is INFEASIBLE,
+    UNBOUNDED or FAILED. Ctrl-C raises KeyboardInterrupt unless an integer program has a point.
     """
     settings = dict(settings)
     if max_iter is not None:
@@ -303,7 +303,7 @@ def require_scip() -> None:
 
 @dataclass
 class _Run:
-    """One call of :func:`solve`; residuals are those of the worst optimality condition, relative."""
+    """One call of :func:`solve`, with its arguments and its results so far."""
 
     program: Statement
     time_limit: float | None
@@ -315,20 +315,20 @@ class _Run:
     residual: float = np.inf  # residual of `best`
     ruled_out: Solution | None = None  # the first solution with the status INFEASIBLE or UNBOUNDED
     failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
-    times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
-    solved_residual: float = 1e-6  # largest residual of the status SOLVED; no other solver runs
-    final_residual: float = 1e-7  # largest residual after which the same solver does not run again
+    times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving, in all attempts
+    solved_residual: float = 1e-6  # largest residual of the status SOLVED, and for which no other solver runs
+    final_residual: float = 1e-7  # largest residual for which the same solver does not run again
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.time_limit)
-        # The caller's own options are run once, unchecked; an integer program has no multipliers to check.
+        # A solver runs once, and unchecked, with options of the caller or on an integer program.
         self.is_unchecked = bool(self.options) or self.program.problem.is_mixed_integer()
 
     def try_solver(self, name: str) -> bool:
         """Run a solver with its settings in turn; return True if no other solver need run."""
         kind, is_final = self.program.kind, False
         for number, settings in enumerate(BACKENDS[name].attempts(kind)):
-            if self.clock.is_over and self.times != (0.0, 0.0):
+            if self.clock.is_over and self.times != (0.0, 0.0):  # the first attempt is always made
                 return True
             solution = attempt(
                 self.program, name, {**settings, **self.options},
@@ -355,10 +355,11 @@ class _Run:
         if not solution.primal:
             self.failures.setdefault(name, "failed")
             return False
+        # True at a limit of the caller, False at one of `Backend.settings`
         is_limit = solution.status is Status.TIME_LIMIT or (
             solution.status is Status.ITERATION_LIMIT and (self.max_iter is not None or bool(self.options))
         )
-        if is_limit and self.ruled_out is not None:
+        if is_limit and self.ruled_out is not None:  # INFEASIBLE or UNBOUNDED says more than this point
             return False
         is_first = not self.failures and number == 0 and solution.status is Status.SOLVED
         is_reliable = (name.upper(), self.program.kind) != ("HIGHS", "QP")
@@ -380,12 +381,12 @@ class _Run:
         return is_limit or self.residual <= self.final_residual
 
     def _keep(self, solution: Solution, residual: float, number: int) -> None:
-        """Make a solution the best one."""
+        """Make the solution of attempt `number` the best one."""
         self.best = replace(solution, solver=self._named(solution.solver, number))
         self.residual = residual
 
     def _named(self, name: str, number: int) -> str:
-        """Return the solver's name, the number of the attempt, and the solvers that failed before."""
+        """Return a text with the solver's name, the number of its attempts, and the solvers that failed."""
         attempts = f", asked {number + 1} times" if number else ""
         earlier = ", ".join(f"{other} {end}" for other, end in self.failures.items() if other != name)
         return f"{name}{attempts}" + (f" (after {earlier})" if earlier else "")

@@ -106,16 +106,17 @@ class Row:
 
 @dataclass(eq=False, repr=False)
 class Statement:
-    """A program without its solvers; attributes as in the subclass Program."""
+    """A program without its solvers."""
 
-    name: str
-    title: str
-    source: str
+    name: str  # short name, such as ``"rmm.qp"``
+    title: str  # title in words
+    source: str  # paper and equation number
     objective: cp.Minimize | cp.Maximize
-    objective_text: str
-    variables: dict[str, cp.Variable]
+    objective_text: str  # the objective as the paper prints it, in plain text
+    variables: dict[str, cp.Variable]  # by name
     rows: tuple[Row, ...]
-    parameters: dict[str, cp.Parameter] = field(default_factory=dict)
+    parameters: dict[str, cp.Parameter] = field(default_factory=dict)  # by name; :meth:`set` changes them
+    # meanings, and then values, of the letters that are not variables (see the top of this module)
     letters: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, ArrayLike | cp.Expression | Callable[[], ArrayLike]] = field(
         default_factory=dict, repr=False

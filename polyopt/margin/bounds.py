@@ -15,11 +15,17 @@ def bound_of(
 ) -> MarginBound:
     """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine.
 
-    The bound holds with probability 1 - `delta`; `form` names the class of functions. The theorem calls the
-    samples of `X_unlabelled` landmarks. See :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`.
+    With probability 1 − delta the theorem bounds the error by the mean ramp loss and the capacity of a class
+    of machines: F of small weights, G or H of small outputs (mean square, maximum) at samples without labels,
+    the landmarks.
+
+    machine: a fitted :class:`~polyopt.margin.fit.HingeClassifier`.
+    delta: probability that the bound fails.
+    X_unlabelled: landmarks that were not used in the fit, or None: then only class F is possible.
+    form: the class, or "best" for the smallest bound.
     """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
-    # The theorem counts labelled samples; samples with weight 0 may be in the kernel expansion as well.
+    # The theorem counts labelled samples; further ones, of weight 0, may be in the kernel expansion as well.
     labelled = machine._sample_weights > 0.0
     X, y = machine._X, machine._y[labelled]
     if machine.kernel == "linear":
@@ -35,11 +41,11 @@ def bound_of(
             stacklevel=4,
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
-    coef, b = machine._v, float(machine.intercept_[0])  # coefficients of the kernel expansion
+    coef, b = machine._v, float(machine.intercept_[0])  # f(x) = Σ coef_i k(x_i, x) + b
     # Scores without the intercept, and the sum of K_ii over the labelled samples.
     scores, trace = gram_matvec(gram, coef), float(gram.diagonal()[labelled].sum())
     landmarks = outputs = None
-    if U is not None:
+    if U is not None:  # the kernel between training samples and landmarks is summed block by block
         kernel = machine._kernel
         blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
         landmarks, outputs = Landmarks.from_blocks(kernel(U), blocks, trace), machine._binary_scores(U)

@@ -1,21 +1,25 @@
 """Certificates of hinge programs whose samples are in blocks, in this process or elsewhere.
 
-The program has constraints ``side_i f_i ≥ kink − slack_i`` on the outputs f_i = w'x_i + b, in families of one
-constraint per sample. It, its dual and its certificate are those of :mod:`polyopt.margin.certificate`,
-computed by the same functions, in interval arithmetic (a Ball is an interval of middle and radius).
+The program has families q of rows, with one constraint per sample i; rows with an infinite cap are hard. It
+and its dual are those of :mod:`polyopt.margin.certificate`, whose functions are used here:
 
-Each step is a method of :class:`Slice`, over few samples, so that rounding is small and little data is
-copied. It returns a Tally: named sums, minima and maxima, and the largest violation of each condition.
-:func:`reduce_block` merges the tallies of a block's slices, and :func:`certify_blocks` those of the blocks.
-For an SVM or a Relative Margin Machine there are two steps:
+    min  ½‖w‖² + Σ cap_qi ξ_qi            s.t. side_qi (w'x_i + b) ≥ kink_q − ξ_qi,  ξ ≥ 0
+    max  Σ kink_q mu_qi − ½‖Σ β_i x_i‖²   s.t. Σ β_i = 0,  0 ≤ mu ≤ cap,  with β_i = Σ_q side_qi mu_qi.
+
+A Ball has numbers with bounds on their rounding errors. A Tally has sums, minima and the worst violations
+over samples, by name.
+
+Each step is a method of :class:`Slice` for few samples, so that rounding is small and little data is copied.
+:func:`reduce_block` merges the tallies of the slices of a block, and :func:`certify_blocks` those of the
+blocks. For an SVM or a Relative Margin Machine there are two steps:
 
 1. ``conditions``: residuals of the optimality conditions, and the factors that make w and the multipliers
    feasible;
 2. ``values``: both objectives at the feasible vectors.
 
-The Sigma-SVM first needs the ``moments`` of the samples, which define its metric A, and after `values` the
-``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic term of its dual
-(:mod:`polyopt.margin.geometry`).
+The Sigma-SVM, with w'Aw in place of ‖w‖², first needs the ``moments`` of the samples, which define A. After
+`values` it needs ``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic term of its dual
+(:mod:`polyopt.margin.geometry`), with u = Σ β_i (x_i − mean).
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +56,7 @@ from polyopt.margin.geometry import (
 
 
 class MetricFacts(NamedTuple):
-    """The numbers of the Sigma-SVM's metric that a slice needs."""
+    """The numbers of the Sigma-SVM's metric A = (1−D) I + D Σ that a slice needs."""
 
     D: float  # share of the variance in the regulariser
     total: Ball  # sum of the weights of all samples
@@ -84,9 +88,9 @@ class Slice:
     def conditions(self, v: Vector, b: Ball) -> Tally:
         """Note the worst violation of each condition, with `b` the intercept for centred samples.
 
-        Also return ``scale_surely`` and ``scale_possibly``, factors between which a multiple of (w, b) is
-        feasible (:func:`to_feasible`); and ``plus`` and ``minus``, the sums of the multipliers, clipped to
-        [0, cap], over constraints of side +1 and −1, which must be equal.
+        Also return ``scale_surely`` and ``scale_possibly``, factors that certainly, and possibly, make w
+        satisfy the hard rows; ``plus`` and ``minus``, the sums of the multipliers clipped to [0, cap] over
+        rows with side +1 and −1; ``adjoint``, Σ β_i x_i; and ``terms``, Σ |β_i x_i| by feature.
         """
         program, geometry, Z = self._program, self._geometry, self._Z
         f = geometry.outputs(v) + b
@@ -106,9 +110,10 @@ class Slice:
     ) -> Tally:  # fmt: skip
         """Sum the terms of both objectives.
 
-        The primal ones are at the point times each of the two `scales`, the dual ones at the multipliers
-        times the factors `shrink` for the sides +1 and −1. For a metric also return the weighted ``squares``
-        of the scores less their `mean`.
+        ``cost_surely`` and ``cost_possibly`` are costs of slack at the point times each of the `scales`. The
+        dual terms are at the clipped multipliers, times the two factors `shrink` for sides +1 and −1, which
+        make Σ β_i = 0: ``gain`` is Σ kink mu, ``norm_error`` bounds the error of ‖adjoint‖ due to that of β.
+        For a metric also return the weighted ``squares`` of the scores less their `mean`.
         """
         scores, norms = self._geometry.outputs(v), self._geometry.norm_bounds()
         if metric is not None:
@@ -126,7 +131,7 @@ class Slice:
         return Tally(self._geometry.n, sums)
 
     def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: MetricFacts) -> Tally:
-        """Sum the terms of ``SigmaMetric.dual_norm_sq`` at v and the multipliers times `shrink`."""
+        """Sum the terms of a bound on u'A⁻¹u (``SigmaMetric.dual_norm_sq``) that is valid for any v (m,)."""
         beta = self._program.rows.beta(self._feasible(shrink).mid)
         f = self._geometry.outputs(v) - mean
         r = Ball(beta) - metric.D * (f * self._weights) * inverse(metric.total)
@@ -136,7 +141,7 @@ class Slice:
         })  # fmt: skip
 
     def _feasible(self, shrink: tuple[Ball, Ball]) -> Ball:
-        """Return the multipliers, clipped and then multiplied by the factors of the sides +1 and −1."""
+        """Return the multipliers, clipped to [0, cap] and times the factors `shrink` for sides +1 and −1."""
         return self._program.shrunk(self._program.clipped(self._Z)[0], *shrink)
 
     def _adjoint(self, beta: Vector | Ball) -> Ball:
@@ -148,9 +153,9 @@ def reduce_block(
     step: str, X: Matrix, rows: Families, Z: Vector, centre: Vector, weights: Vector | None,
     *arguments: object, intercept: bool = True,
 ) -> Tally:  # fmt: skip
-    """Merge the tallies of a method of :class:`Slice`, over the slices of a block of samples.
+    """Merge the tallies of the method `step` of :class:`Slice`, over the slices of a block of samples.
 
-    weights: those of the samples, by default 1.
+    weights: those of the samples, by default 1. arguments: those of the method.
     """
     weights = np.ones(rows.n) if weights is None else weights
     merged = Tally()
@@ -172,8 +177,8 @@ def certify_blocks(
 
     call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
         returns their results in order.
-    rows: families of constraints of any samples; only their names, kinks and kinds of slack are used. Margins
-        must have slack.
+    rows: families of rows of any samples; only their names, kinks and kinds of slack are used. Margins must
+        have slack.
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
@@ -183,20 +188,22 @@ def certify_blocks(
     sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
     # A program of one sample, for the functions that need only names, kinks and the intercept.
     program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
-    offset = b if centre is None else Ball(v).dot(centre) + b  # intercept for centred samples
+    offset = b if centre is None else Ball(v).dot(centre) + b  # the intercept for centred samples
     sigma = None if D is None else _SigmaSums(sums, D)
     conditions = sums("conditions", v, offset)
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
-    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
+    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))  # Σ β_i = 0 if b is free
     scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
     facts, mean = (None, Ball(0.0)) if sigma is None else (sigma.facts, sigma.mean_output(v))
     values = sums("values", v, offset, scales, shrink, facts, mean).sums
+    # ‖w‖² and ‖Σ β_i x_i‖², and both sides of the stationarity condition w = Σ β_i x_i; or those of A.
     energy, norm_sq = Ball(v).square_sum(), values["adjoint"].square_sum()
     gradient, adjoint, gradient_scale = v, conditions.sums["adjoint"], 1.0
     if sigma is not None:
         energy, norm_sq = sigma.energy(v, values["squares"]), sigma.dual_norm_sq(values, shrink)
         gradient, gradient_scale = sigma.metric.A @ v, sigma.metric.gradient_scale
         adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
+    # The factor that makes w exactly feasible is between the two scales.
     costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
     primal = value_between(energy, costs)
     dual = program.bound_from(values["gain"], norm_sq, values["norm_error"])
@@ -208,7 +215,7 @@ def certify_blocks(
 class _SigmaSums:
     """The metric of the Sigma-SVM from sums over all samples.
 
-    sums: function that returns the merged tally of a step.
+    sums: function that returns the tally of a step over all samples, for the step and its arguments.
     D: share of the variance in the regulariser.
     """
 
@@ -233,6 +240,7 @@ class _SigmaSums:
 
     def dual_norm_sq(self, values: dict[str, Any], shrink: tuple[Ball, Ball]) -> Ball:
         """Bound twice the quadratic term of the dual objective, at the multipliers made feasible."""
+        # Any v gives a bound, which is tight if A v = u.
         v = self.metric.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
         terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.facts).sums
         bound_by_samples = np.inf

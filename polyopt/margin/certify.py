@@ -1,8 +1,10 @@
 """Certificates of the SVM, the Sigma-SVM and the Relative Margin Machine from data and solution vectors.
 
-The vectors may come from any solver. Each function states the families of rows of its machine, that is its
-constraints with one row per sample (:mod:`formulations.families`), and :func:`certify_families` certifies the
-point. The certificates are explained in :mod:`polyopt.margin.certificate`.
+The vectors may come from any solver. Each function states the families of rows of its machine, which are
+constraints on the outputs f_i = w'x_i + b with one row per sample (:mod:`formulations.families`), and
+:func:`certify_families` certifies the point. It compares the objective at w with the dual objective at the
+multipliers, both made feasible and with bounds on rounding errors (:mod:`polyopt.margin.certificate`). A
+geometry is the feature space of a machine, in which a vector v represents w, with centred samples.
 """
 
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations import unlabelled_bounds as further
+from formulations import unlabelled_bounds
 from formulations.centred_kernel import CentredKernel
 from formulations.families import Families, hinge_families
 from formulations.language.arguments import as_weights, at_least, real_array, real_number, within
@@ -58,12 +60,12 @@ def certify_svm(
         Cost per sample; infinite for a hard margin. The multipliers may then prove that no hyperplane
         separates the classes.
     w : array_like of shape (m,), optional
-        Normal vector; with `kernel` or `precomputed`, signed expansion coefficients of shape (n,).
+        Normal vector; with `kernel` or `precomputed`, coefficients c (n,), ``w = sum_i c_i phi(x_i)``.
     b : float, optional
         Intercept. By default the optimal one for w.
     alpha : array_like of shape (n,), optional
-        Multipliers of the margin rows, in input order, non-negative. At least one of `w` and
-        `alpha` is needed; without `alpha` a dual bound is computed from w.
+        Multipliers of the margin rows ``y_i f_i >= 1 - xi_i``, non-negative. At least one of `w` and `alpha`
+        is needed; without `alpha` a dual bound is computed from w.
     kernel : Kernel, optional
         The kernel of a kernel machine whose samples are X. Only the Gram matrix's columns of the support
         vectors are computed, by blocks.
@@ -120,7 +122,7 @@ def certify_sigma_svm(
     s = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
     if (s == 0).any():
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
-    geometry: Geometry
+    geometry: Geometry  # and size, the length of the vector that represents w in it
     if kernel is None and not precomputed:
         geometry, size = SigmaLinearGeometry(X, D, s), X.shape[1]
     else:
@@ -156,7 +158,7 @@ def certify_rmm(
     D : float or array_like of shape (n,)
         Cost per unit of slack on the bounds; infinite for bounds that must hold.
     lam, lam_star : array_like of shape (n,), optional
-        Multipliers of the upper and the lower bound; zero by default.
+        Multipliers of the bounds ``f_i <= B`` and ``-f_i <= B``; zero by default.
     **common
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
@@ -173,7 +175,9 @@ def certify_rmm_bounded(
     training: bool = True, D: ArrayLike | None = None, multipliers: Mapping[str, ArrayLike] | None = None,
     tol: float = 1e-6, **common: Unpack[CommonArguments],
 ) -> Certificate:  # fmt: skip
-    """Certify a point of the program of :func:`formulations.rmm_bounded.qp`.
+    """Certify a point of the Relative Margin Machine with bounds at further samples, which have no labels.
+
+    Its program is :func:`formulations.rmm_bounded.qp`.
 
     Parameters
     ----------
@@ -183,7 +187,7 @@ def certify_rmm_bounded(
     y, C, B, tol
         As in :func:`certify_rmm`.
     U : array_like or CSR of shape (k, m), or None
-        The further samples.
+        The further samples, at which only the bounds hold.
     training : bool
         Whether the bounds hold at the training data, too.
     D : float or array_like of shape (n + k,) or (k,), optional
@@ -205,13 +209,13 @@ def certify_rmm_bounded(
     n_bounded = n_samples if training else n_samples - n
     cost: NDArray[np.float64] | float = np.inf
     if D is not None:
-        cost = np.full(n_samples, np.inf)
+        cost = np.full(n_samples, np.inf)  # the bounded samples are the last ones
         cost[n_samples - n_bounded :] = D if np.ndim(D) == 0 else real_array("D", D, (n_bounded,))
-    rows = further.families(y, n_samples - n, C, B, training=training, D=cost)
+    rows = unlabelled_bounds.families(y, n_samples - n, C, B, training=training, D=cost)
     if multipliers is not None:
         shapes = {"margin": (n,), "bound_above": (n_bounded,), "bound_below": (n_bounded,)}
         named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
-        multipliers = further.extend_multipliers(named, n, n_samples)
+        multipliers = unlabelled_bounds.extend_multipliers(named, n, n_samples)
     name = "the Relative Margin Machine with bounds at further samples"
     return certify_families(samples, rows, name=name, multipliers=multipliers, tol=tol, **common)
 
@@ -229,7 +233,7 @@ def certify_families(
     """
     geometry, size = feature_space(X, kernel, precomputed)
     v = checked_vector("w", w, (size,))
-    centred_b = None if b is None else Ball(real_number("b", b))
+    centred_b = None if b is None else Ball(real_number("b", b))  # the intercept for centred samples
     if b is not None and v is not None:
         centred_b = geometry.centred_intercept(v, real_number("b", b))
     program = HingeProgram(name, geometry, rows)
@@ -259,7 +263,7 @@ def _all_samples(
 ) -> tuple[Matrix, NDArray[np.float64]]:
     """Return all samples, or their Gram matrix, and the labels of the first ones."""
     if U is not None and not precomputed:
-        return further.stacked(X, y, U)
+        return unlabelled_bounds.stacked(X, y, U)
     if U is not None or not precomputed:
         raise ValueError("U must be the further samples, or None if X is a Gram matrix that includes them")
     y = as_labels(y)

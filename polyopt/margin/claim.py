@@ -1,10 +1,11 @@
-"""Statements for claim files: hinge programs, linear or with a kernel, the one-norm SVM and the L0 machine.
+"""The exact data of claims about hinge programs (linear or kernel), the one-norm SVM and the L0 machine.
 
-A claim file states a program, a point and multipliers in exact numbers, so that a separate checker can verify
-its bounds; ``polyopt/check/FORMAT.md`` describes the format. A dict in this file is a part of a claim file.
-The file calls the regulariser "size", and a pair (w, b) a face; the programs here have one face.
+A claim says that a point of a program has at most a certain objective, and that no point has less than a
+certain bound. A claim file has the program, the point and multipliers in exact numbers, so that a separate
+checker can verify both; ``polyopt/check/FORMAT.md`` describes it, and a dict in this module is a part of it.
 ``rows`` are families of constraints, with one constraint ``side_i f_i ≥ kink − slack_i`` per sample. A
 family's cap is the upper limit of its multipliers: the cost of a unit of slack.
+The file calls the regulariser "size", and a pair (w, b) a face; the programs here have one face.
 """
 
 from collections.abc import Iterable
@@ -26,8 +27,9 @@ _KERNELS = ("linear", "poly", "rbf")
 def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     """State a point v of a hinge program, w (m,) or coefficients (n,) of a kernel, and multipliers Z (q, n).
 
-    b is the intercept for the samples as the geometry centres them; the claim is for the samples as given.
-    ValueError: a Gram matrix without samples, or a kernel without exact enclosures of its values.
+    program: a :class:`~polyopt.margin.certificate.HingeProgram`.
+    b: the intercept for the samples as its geometry centres them; the claim is for the samples as given.
+    ValueError: a Gram matrix without samples, or a kernel whose values the checker cannot enclose.
     """
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side  # the sides of the margins, which are first
@@ -39,7 +41,7 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
         intercept -= _exact_dot(v, geometry.centre)
     elif isinstance(geometry.gram, SampleGram):
         X, features = geometry.gram.X, _kernel_features(geometry.gram.kernel, "kernel")
-        if isinstance(geometry, SigmaKernelGeometry):
+        if isinstance(geometry, SigmaKernelGeometry):  # subtract the mean score
             intercept -= Fraction(float(geometry.centred_intercept(v, 0.0).mid))
     else:
         raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
@@ -73,13 +75,12 @@ def _sigma_regulariser(D: float, weights: Vector) -> dict[str, Any]:
 
 def _exact_dot(v: Vector, centre: Vector) -> Fraction:
     """Return v · centre in exact arithmetic."""
-    return sum(
-        (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True)), Fraction(0)
-    )
+    products = (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True))
+    return sum(products, Fraction(0))
 
 
 def _row_family(family: Family, y: Vector) -> dict[str, Any]:
-    """Return a family of rows in the format of the file: its side is "label" if the sides are y."""
+    """Return a family of rows in the format of the file, with the side "label" if the sides are y."""
     side = "label" if np.array_equal(family.side, y) else int(family.side[0])
     if side != "label" and not (family.side == side).all():
         raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
@@ -88,7 +89,11 @@ def _row_family(family: Family, y: Vector) -> dict[str, Any]:
 
 
 def _kernel_features(kernel: Kernel, kind: str) -> dict[str, Any]:
-    """Return the features: of `kind` "kernel" if ‖w‖² is in feature space, "expansion" if of coefficients."""
+    """Return the field "features" of a program whose features are k(x_1, x), ..., k(x_n, x).
+
+    kind: "kernel" if the coefficients c have the size c'Kc, as in the SVM; "expansion" if each coefficient
+        has its own price, and feature j is y_j k(x_j, x).
+    """
     if kernel.name not in _KERNELS:
         raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
     features: dict[str, Any] = {"kind": kind, "kernel": kernel.name}
@@ -106,7 +111,7 @@ def state_one_norm(
 ) -> Statement:
     """State a point of the one-norm SVM: coefficients alpha (n,), intercept b, multipliers u (n,).
 
-    The costs of slack (n,) are upper bounds of the coefficients as well.
+    The machine minimises Σ alpha_j + Σ costs_i ξ_i, with 0 ≤ alpha ≤ costs.
     """
     encoded = _expansion_program(kernel, costs.tolist(), high=numerals(costs), l1=1)
     return Statement("the one-norm SVM", X, y, encoded, [alpha], [b], {"margin": u[None, :]})
@@ -116,10 +121,10 @@ def state_l0(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float,
     tree: dict[str, Any], bound: float,
 ) -> Statement:  # fmt: skip
-    """State a point (alpha (n,), b) of the L0 machine, over all sets of centres (nonzero coefficients).
+    """State a point (alpha (n,), b) of the L0 machine.
 
-    C is the cost of the loss and the upper bound of the coefficients; `weights` (n,) weigh the samples in the
-    loss. `tree` is a branch-and-bound tree; the multipliers of its leaves prove `bound` together.
+    The machine minimises the number of its centres (samples with alpha_j > 0) plus C Σ weights_i ξ_i, with
+    0 ≤ alpha ≤ C. `tree` is a branch-and-bound tree; the multipliers of its leaves prove `bound` together.
     """
     encoded = _expansion_program(kernel, _slack_costs(C, weights), high=numeral(C), count=1)
     title = "the L0 support vector machine"
@@ -129,27 +134,31 @@ def state_l0(
 def state_pattern(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """State a point of the L0 machine with no other centres than its own, which is a linear program.
+    """State a point of the L0 machine, among the points without further centres: a linear program.
 
-    u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
+    u (n,) are multipliers of the margin rows divided by C, at most the weights (:mod:`formulations.l0`, (5)).
     """
     is_centre = alpha > 0
     upper = numerals(np.where(is_centre, C, 0.0))
     encoded = _expansion_program(kernel, _slack_costs(C, weights), high=upper)
-    encoded["constant"] = int(is_centre.sum())
+    encoded["constant"] = int(is_centre.sum())  # the number of centres, added to the objective
     title = "the L0 support vector machine with the centres that it uses"
     return Statement(title, X, y, encoded, [alpha], [b], {"margin": C * u[None, :]})
 
 
 def _slack_costs(C: float, weights: Vector) -> list[Fraction]:
+    """Return the exact products ``C weights_i``."""
     return [Fraction(C) * Fraction(weight) for weight in weights.tolist()]
 
 
 def _expansion_program(kernel: Kernel, caps: Iterable[Any], **regulariser: Any) -> dict[str, Any]:
-    """Return a program with margin rows for the coefficients of a kernel expansion, in the file's format."""
+    """Return the program of f(x) = Σ_j alpha_j y_j k(x_j, x) + b with margin rows, in the file's format.
+
+    regulariser: ``high``, upper bounds on alpha; ``l1``, price of Σ alpha_j; ``count``, price of a centre.
+    """
     return {
         "features": _kernel_features(kernel, "expansion"),
-        "size": {"kind": "square", "factor": 0, "low": 0, **regulariser},
+        "size": {"kind": "square", "factor": 0, "low": 0, **regulariser},  # 0 Σ alpha_j², alpha ≥ 0
         "faces": 1,
         "intercept": True,
         "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(caps)}],

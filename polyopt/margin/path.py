@@ -1,9 +1,9 @@
 """The Relative Margin Machine along decreasing bounds, starting from the SVM.
 
-The Relative Margin Machine is an SVM whose outputs are bounded by ±B. Shivaswamy & Jebara (2008) search B
-below θ, the largest absolute output of the SVM with the same C, because for B ≥ θ the machine is the SVM. The
-feasible set of the dual does not depend on B. So the multipliers of one machine are a feasible warm start for
-the next, and cached kernel rows are reused.
+The machine is the SVM with bounds |f_i| ≤ B on the outputs f_i at the training samples. Shivaswamy & Jebara
+(2008) search B below θ, the largest absolute output of the SVM with the same C, because for B ≥ θ the machine
+is the SVM. The feasible set of the dual does not depend on B. So the multipliers of one machine are a
+feasible warm start for the next, and cached kernel rows are reused.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,9 +42,9 @@ class PathPoint(Shown):
     B : float
         The machine's bound; infinite for the SVM that the path starts from.
     solution : Solution
-        ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` has the
-        multipliers by the names of the rows in ``formulations.rmm.qp``; ``iterations`` and ``history`` are
-        the solver's.
+        ``primal`` has ``w``, or ``coef`` with w = Σ coef_i φ(x_i) if rows of the kernel were used, and ``b``;
+        ``duals`` has the multipliers of ``margin``, ``bound_above`` and ``bound_below``, the constraints of
+        ``formulations.rmm.qp``; ``iterations`` and ``history`` are the solver's.
     certificate : Certificate
         The certificate of the solution.
     """
@@ -124,11 +124,11 @@ def rmm_path(
 
     def add(B: float) -> PathPoint:
         """Solve and certify the machine with bound B, and append it to the path."""
-        rows = hinge_families(labels, costs, B)
+        rows = hinge_families(labels, costs, B)  # the constraints: margins and, for a finite B, bounds
         solution = solve(rows, tol=tol, time_limit=clock.left)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
-        v = solution.primal.get("w")
-        if v is None:  # the solution of decomposition has the coefficients of the samples
+        v = solution.primal.get("w")  # v represents w in the feature space: w, or expansion coefficients
+        if v is None:
             v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(
             HingeProgram(title, geometry, rows), v=v,
@@ -167,9 +167,10 @@ def _solver(
 
 def _default_bounds(svm: Solution, geometry: Geometry) -> list[float]:
     """Return the paper's bounds, which depend on the SVM's largest absolute output."""
-    if "f" in svm.primal:  # outputs, from decomposition
+    if "f" in svm.primal:  # the outputs, which only decomposition returns
         theta = float(np.abs(svm["f"]).max())
     else:
         w = svm["w"]
-        theta = float((geometry.outputs(w) + geometry.centred_intercept(w, float(svm["b"]))).size.max())
+        outputs = geometry.outputs(w) + geometry.centred_intercept(w, float(svm["b"]))
+        theta = float(outputs.size.max())  # `size` bounds the absolute values, rounding included
     return [1.0 + max(theta - 1.0, 0.0) * fraction for fraction in _FRACTIONS]

@@ -2,10 +2,9 @@
 
 The margin is thus large relative to the range of the outputs. The bounds can also hold at further samples,
 whose labels need not be known, and they can have slack, at a cost. The machine is a
-:class:`~polyopt.margin.fit.HingeClassifier` with three families of rows (constraints, one per sample):
-``margin``, ``bound_above`` and ``bound_below``. A row's `side` is that of the bound, +1 for a lower bound on
-the output (y for a margin), its `cap` the cost of a unit of slack. In the arrays of a fit the further samples
-follow the training samples, with the weight 0.
+:class:`~polyopt.margin.fit.HingeClassifier` with three families of constraints (rows), one constraint per
+sample: ``margin``, y_i f_i ≥ 1 − ξ_i; ``bound_above``, f_i ≤ B; and ``bound_below``, −f_i ≤ B. In the arrays
+of a fit the further samples follow the training samples, with the weight 0.
 """
 
 from __future__ import annotations
@@ -76,6 +75,7 @@ class RelativeMarginMachine(HingeClassifier):
     _bounded: Any = field(init=False, default=None)  # X_bounded
     _bounds_training: bool = field(init=False, default=True)  # bound_training
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
+    # Parameters of earlier versions, and their replacement.
     _moved: ClassVar[dict[str, str]] = {"bound_training": "give fit(..., bound_training=False)"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
@@ -124,6 +124,7 @@ class RelativeMarginMachine(HingeClassifier):
             del self._bounded, self._bounds_training
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        """Return the machine to be fitted to pairs of classes, whose samples include ``X_bounded``."""
         machine = super()._for_pairs(X, weights)
         machine._bounds_training = self._bounds_training
         return machine
@@ -131,7 +132,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _append_unlabelled(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return the arguments with ``X_bounded`` appended: class -1 (no label), weight 0, rows from n."""
+        """Return the arguments with ``X_bounded`` appended: code -1 (no label), weight 0, rows from n."""
         if self._bounded is None:
             if not self._bounds_training:
                 raise ValueError(
@@ -150,15 +151,12 @@ class RelativeMarginMachine(HingeClassifier):
             )
         except ValueError as error:
             raise ValueError(f"X_bounded: {error}") from error
-        zeros = np.zeros(U.shape[0])
-        return (
-            append(X, U),
-            np.append(codes, zeros.astype(codes.dtype) - 1),
-            np.append(weights, zeros),
-            np.append(rows, np.arange(n, n + len(zeros))),
-        )
+        zeros, further_rows = np.zeros(U.shape[0]), np.arange(n, n + U.shape[0])
+        codes = np.append(codes, zeros.astype(codes.dtype) - 1)
+        return append(X, U), codes, np.append(weights, zeros), np.append(rows, further_rows)
 
     # -- the machine's programs --------------------------------------------------------------
+    # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         B, hard = float(self.B), np.isinf(self.bound_cost)
@@ -173,7 +171,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _bounded_settings(self, rows: Families) -> tuple[int, dict[str, Any]]:
         """Return the number n of labelled samples, and the arguments C, B and D of a program with bounds."""
         margin, bound = rows["margin"], rows["bound_above"]
-        n = int(np.count_nonzero(margin.cap))  # further samples have the cap 0
+        n = int(np.count_nonzero(margin.cap))  # further samples have no margin: their cost is 0
         bound_costs = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
         return n, {"C": margin.cap[:n], "B": self.B, "D": bound_costs}
 
@@ -201,6 +199,6 @@ class RelativeMarginMachine(HingeClassifier):
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights
-        if weights[-1] == 0.0:  # there are further samples: add zeros for rows that they do not have
+        if weights[-1] == 0.0:  # there are further samples, whose missing constraints get multipliers 0
             vectors = extend_multipliers(vectors, int(np.count_nonzero(weights)), len(weights))
         super()._set_multipliers(vectors)

@@ -1,9 +1,9 @@
 """The Sigma-SVM: a support vector machine whose regulariser includes the variance of the outputs.
 
-A linear machine is solved in the features, with w'((1-D) I + D Σ)w in place of ‖w‖², by the interior point
-or, with at most as many features as samples, by "exact". In all other cases, the machine is solved as a
-support vector machine whose kernel is centred, and scaled down along the directions of large variance
-(:mod:`formulations.centred_kernel`).
+In the SVM's program, w'((1-D) I + D Σ)w takes the place of ‖w‖², with the covariance Σ of the samples. A
+linear machine is solved in this form by solver="interior-point" or, with at most as many features as samples,
+by solver="exact". In all other cases it is solved as a support vector machine with the centred kernel
+(x - μ)' ((1-D) I + D Σ)⁻¹ (z - μ), in which x stands for φ(x) (:mod:`formulations.centred_kernel`).
 """
 
 from dataclasses import field
@@ -30,7 +30,7 @@ class SigmaSVM(HingeClassifier):
 
     Minimises ``(1-D)/2 ||w||² + D/2 w'Σw + C Σ ξ_i`` subject to ``y_i (w'(x_i - μ) + b) >= 1 - ξ_i``
     with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_. The intercept is not
-    penalised. The paper's formula for kernels is read with the factor 1/(1-D) in both of its terms.
+    penalised. (The paper's program for kernels is read with the factor 1/(1-D) on both of its terms.)
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SigmaSVM(HingeClassifier):
 
     _title = "the Sigma-SVM"
     _centred: "CentredKernel | None" = field(init=False, default=None)  # set by `_solver_gram`
-    _is_pairwise = False  # an entry of the centred kernel depends on all samples
+    _is_pairwise = False  # an entry of the centred kernel depends on all samples, not on its two alone
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
     @property
@@ -81,19 +81,17 @@ class SigmaSVM(HingeClassifier):
         from formulations.centred_kernel import CentredKernel
 
         gram = super()._solver_gram(X, weights)
-        all_columns = gram.panel(None, np.float64)
+        all_columns = gram.panel(None, np.float64)  # the kernel matrix, in double precision
         self._centred = CentredKernel(all_columns.rows(np.arange(gram.n)), weights)
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
-            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the centred kernel has full rank
+            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the kernel has full rank
         ):
             warn(
-                self,
-                "at D=1 and a kernel of full rank the machine interpolates the labels whatever the data; "
-                "choose D < 1",
-                UserWarning,
-            )
+                self, "at D=1 and a kernel of full rank the machine interpolates the labels whatever "
+                "the data; choose D < 1", UserWarning,
+            )  # fmt: skip
         return MatrixGram(self._centred.gram(self._variance_share))
 
     def _feature_space(self) -> Any:

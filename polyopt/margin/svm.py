@@ -1,7 +1,7 @@
 """The support vector machine.
 
-It is the Relative Margin Machine with the bound B on the outputs infinite, and the Sigma-SVM with D = 0, no
-weight on the variance of the outputs; it is the baseline of both.
+The other machines of this package extend it: the Relative Margin Machine by bounds ±B on the outputs, the
+Sigma-SVM by a weight D on their variance. It is the case of an infinite B, and of D = 0.
 """
 
 from typing import TYPE_CHECKING, Any

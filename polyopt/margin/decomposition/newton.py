@@ -1,17 +1,19 @@
 """An active-set method for the dual, and the Newton phase: this method for all samples near the margin.
 
-The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, and g = Kβ (see ``state``). Each φ_i is concave and
-piecewise linear. Variables β_i at breakpoints of φ_i are fixed. For the free variables F, with the slopes t
-of φ, the dual is a quadratic program under one equality, whose solution β_F + d satisfies one linear system:
+The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, with the kernel matrix K. Each φ_i is concave and
+piecewise linear, with one-sided derivatives φ'_i. g = Kβ are the scores. β is optimal if
+m = max φ'_i(β_i +) − g_i does not exceed M = min φ'_i(β_i −) − g_i; m − M is the violation (see ``state``).
+
+Variables β_i at breakpoints of φ_i are fixed. For the free variables F, with the slopes t of φ, the dual is a
+quadratic program under one equality. Its solution β_F + d and the intercept b satisfy one linear system:
 
     [K_FF  1] [d]   [t − g_F]
     [1'    0] [b] = [   0   ]
 
 The step d is shortened to where the first variable meets a breakpoint; this variable is then fixed there.
 After a full step, the fixed variables that violate optimality most become free. Each such change is a pivot.
-The dual never decreases. β is optimal if the violation m − M is at most 0, with m = max φ'(β_i+) − g_i and
-M = min φ'(β_i−) − g_i over the samples. Pair steps, of two β_i at a time as in SMO, are slow if K_FF is
-nearly singular, but a few pivots suffice.
+The dual never decreases. If K_FF is nearly singular, a few pivots replace many pair steps (changes of two
+variables, as in SMO).
 
 Since Σ d = 0, adding one constant to all entries of K_FF does not change d; the addition avoids a singular
 matrix for a kernel of low rank. If K_FF is still singular, a multiple of the identity is added, the ridge,
@@ -20,10 +22,9 @@ which is a proximal term. The step length is still optimal for K itself, and g i
 The Cholesky factor is computed once and then updated: the upper triangular U with
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
-Decomposition solves the dual over working sets of samples, by pair steps, which the method
-(:class:`ActiveSet`) finishes if they are slow. The phase (:class:`NewtonPhase`) is run if its estimated work
-is less than that of the working sets, both so far and still expected. A sample is near the margin if its β_i
-could rise or fall with a gain after a small change of the intercept.
+The phase (:class:`NewtonPhase`) is run if its estimated work is less than that of the working sets
+(subproblems of some hundred samples, see ``driver``), both so far and still expected. The method
+(:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
 from dataclasses import dataclass
@@ -46,11 +47,12 @@ _DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of `_pivot`; any other: U has no s
 
 @dataclass(frozen=True)
 class WorkEstimates:
-    """Estimated work, by which the Newton phase is chosen."""
+    """Constants of the estimates of memory and work that decide if a Newton phase is run."""
 
-    bytes_per_entry: float = 4 * 8.0  # memory: matrix, factor, and two copies during the factorisation
-    set_work: float = 5e7  # multiplications of a working set besides kernel rows and steps: constant part
-    set_work_per_sample: float = 1e4  # the same, per sample: the part proportional to n
+    bytes_per_entry: float = 4 * 8.0  # memory per entry: matrix, factor, and two copies while factorising
+    # A working set takes set_work + n set_work_per_sample multiplications besides kernel rows and steps.
+    set_work: float = 5e7
+    set_work_per_sample: float = 1e4
     pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
     max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
     uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
@@ -59,9 +61,10 @@ class WorkEstimates:
 WORK = WorkEstimates()
 
 
-# Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
-# the number of free variables, and of pivots taken. U (p, p) has spare columns; `pieces` (3, q) are those of
-# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays. "!": the array is written to.
+# Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. "!" marks
+# arrays that are changed. numbers (2,): the number of free variables, and of pivots taken. U (p, p) and F
+# have space for further free variables; `ends` and `slopes` are those of φ, `pieces` (3, q) those of
+# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
@@ -74,7 +77,7 @@ _pivot = kernel(
 class ActiveSet:
     """The active-set method over q samples, with β of all others fixed; changes g and beta in place.
 
-    K (q, q): the kernel between the samples.
+    K (q, q): the kernel matrix of the samples.
     g, beta (q,): their scores and their entries of β.
     phi: their φ_i, with the breakpoints ``phi.ends`` and the slopes between them.
     pivots: number of pivots so far.
@@ -96,14 +99,14 @@ class ActiveSet:
         q, options = len(self._g), self._options
         while not clock.is_over and self.pivots < max_pivots:
             n = len(self._free)
-            size = min(q, n + options.block_columns)  # with spare columns for further free variables
+            size = min(q, n + options.block_columns)  # with space for variables that become free
             U = np.zeros((size, size))
             if not self._factorise(U, clock):
                 return False
             F, numbers = np.full(size, -1, dtype=np.int64), np.array([n, 0])
             F[:n] = self._free
             buffers = np.empty((8, q)), np.empty((2, q), dtype=np.int64)
-            while True:
+            while True:  # pivot with the updated factor; the clock is checked after `per_check` pivots
                 per_check = 1 + int(options.work_per_check / (4.0 * n * n + q * n + q))
                 exit_code = _pivot(
                     self._K, U, F, self._unit, self._ridge, self._g, self._beta, *self._phi, self._pieces,
@@ -114,7 +117,7 @@ class ActiveSet:
                 self.pivots += taken
                 if exit_code == _DONE:
                     return True
-                if exit_code == _STUCK:  # a larger ridge shortens steps in directions that are only rounding
+                if exit_code == _STUCK:  # a larger ridge shortens steps in directions that are rounding only
                     self._ridge *= options.ridge_factor
                 if exit_code != _GOING or clock.is_over or self.pivots >= max_pivots:
                     break  # factorise again: with a larger ridge, or more columns
@@ -123,7 +126,8 @@ class ActiveSet:
     def _factorise(self, U: Vector, clock: Clock) -> bool:
         """Compute `U` with the least sufficient ridge; return False if no ridge suffices, or time is over.
 
-        Columns are factorised in blocks, so that the clock is checked often.
+        The lower factor L = U' is computed in place of the matrix, by blocks of columns between which the
+        clock is checked.
         """
         F, n, block = self._free, len(self._free), self._options.block_columns
         while self._ridge < self._options.max_ridge:
@@ -135,10 +139,10 @@ class ActiveSet:
                 if clock.is_over:
                     return False
                 end = min(start + block, n)
-                if start:
+                if start:  # subtract the products of the columns factorised before
                     L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
                 corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
-                if failed:
+                if failed:  # not positive definite: try a larger ridge
                     break
                 L[start:end, start:end] = corner
                 L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
@@ -150,7 +154,7 @@ class ActiveSet:
 
 
 def _linear_pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
-    """Return the linear piece of φ at each free variable: slope, lower and upper breakpoint (3, q)."""
+    """Return the linear piece of φ at each free variable F: slope, lower and upper breakpoint (3, q)."""
     breakpoints, slopes = phi
     piece, last = (breakpoints[:, F] < beta[F]).sum(axis=0), len(breakpoints) - 1
     pieces = np.zeros((3, len(beta)))
@@ -193,12 +197,14 @@ class _Estimate(NamedTuple):
 class NewtonPhase:
     """The active-set method over all samples near the margin, in double precision, and when to run it.
 
-    The decision compares estimated work in multiplications, not times, so results do not depend on the clock.
+    A sample is near the margin if β_i would change for a slightly different intercept. The decision compares
+    estimated work in multiplications, not times, so results do not depend on the clock. `state` has β, g and
+    the cached kernel rows; samples that it has set aside have an old g until ``state.update_aside()``.
     """
 
     def __init__(self, state: State, history: History):
         self._state, self._history, self._options = state, history, state.options
-        self._rows_at_start = state.cache.computed
+        self._rows_at_start = state.cache.computed  # kernel rows computed before this solve
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
         self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
@@ -207,7 +213,7 @@ class NewtonPhase:
     # -- work of the working sets -------------------------------------------------------------
 
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
-        """Count a working set of this size, with its pair steps and pivots."""
+        """Count a working set of this size, with its pair steps, and pivots with half of its samples free."""
         self._n_sets += 1
         self._step_work += WORK.pair_step_work * steps * size + pivots * self._pivot_work(size // 2, size)
 
@@ -222,7 +228,7 @@ class NewtonPhase:
         return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
 
     def _double_row_work(self, tol: float) -> float:
-        """Return the work of the double-precision rows that working sets will need to reach `tol`."""
+        """Return the work of rows in double precision, one for each nonzero β_i, if `tol` requires them."""
         state = self._state
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
@@ -231,13 +237,14 @@ class NewtonPhase:
     def _forecast(self, violation: float, tol: float) -> float:
         """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
 
-        Its slope is measured since the last forecast. If the violation has not fallen since, return 0.
+        The slope is measured since the last forecast. Return 0 if the violation has not fallen since, or
+        after a phase: then there is no last forecast.
         """
         last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
         if last is None or not 0.0 < violation < last[0]:
             return 0.0
         decrease = float(np.log(last[0]) - np.log(violation))
-        if decrease <= 0.0:  # they differ by rounding only
+        if decrease <= 0.0:  # the two violations differ by rounding only
             return 0.0
         return (self._last_forecast[1] - last[1]) * float(np.log(violation / tol)) / decrease
 
@@ -275,7 +282,7 @@ class NewtonPhase:
     def is_overdue(self) -> bool:
         """Return True if working sets since the last :meth:`run` took far more work than a phase would."""
         state = self._state
-        if not state.is_up_to_date:
+        if not state.is_up_to_date:  # samples set aside have an old g, so the violation is unknown
             return False
         max_work = self._options.overdue_cost_ratio * self._estimate(state.violation()).work
         return self._working_set_work() - self._work_at_estimate > max_work
@@ -299,7 +306,7 @@ class NewtonPhase:
         is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
-        if memory + state.cache.bytes > state.budget:  # make room
+        if memory + state.cache.bytes > state.budget:  # the matrix takes the memory of the kernel rows
             state.update_aside()
             state.clear_cache()
         self._last_forecast = None  # the phase changes the violation

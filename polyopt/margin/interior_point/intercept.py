@@ -1,10 +1,11 @@
 """The best intercept b for given w, of samples in blocks.
 
-The cost of slack in the constraints ``side (g_i + b) ≥ kink − slack``, with the scores g_i = w'x_i, is convex
-and piecewise linear in b. Its breakpoints are the b at which a constraint with slack becomes tight; there the
-slope rises by the cost of this slack. The breakpoint at which the slope
-changes sign is bracketed by the edges of a grid, and the bracket is refined by further grids until few
-breakpoints are left, which are listed and sorted.
+Families of constraints (`rows`) bound the outputs g_i + b of the samples, g_i = w'x_i, from below (side +1)
+or above (side −1), such as the margins y_i (g_i + b) ≥ 1 − ξ_i. The cost of the slacks ξ is convex and
+piecewise linear in b. Its breakpoints are the b at which a constraint with slack becomes tight; there the
+slope rises by the cost of a unit of this slack. The breakpoint at which the slope changes sign is bracketed
+by the edges of a grid, and the bracket is refined by further grids until few breakpoints are left, which are
+listed and sorted.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,7 @@ class ListedBreakpoints(NamedTuple):
 
 def breakpoint_range(rows: Families, g: Vector) -> BreakpointRange:
     """Return the range of the breakpoints at scores g (n,) without intercept."""
-    known, breaks = rows.slack_costs, _breakpoints(rows, g)  # `known` does not depend on g
+    known, breaks = rows.slack_costs, _breakpoints(rows, g)  # `known` has the sums that do not depend on g
     first, last = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
     return BreakpointRange(first, last, len(breaks), known.total, known.rising, known.any_rise)
 
@@ -76,9 +77,9 @@ def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> List
 def best_intercept_interval(
     ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
 ) -> tuple[float, float]:
-    """Return the interval of b at which the slacks cost least for w (m,).
+    """Return the interval (least b, largest b) at which the slacks cost least for w (m,).
 
-    ask: calls a method of all blocks, with arguments, and returns the list of the results.
+    ask: calls the function of this name for every block, at its scores, and returns the list of the results.
     total: sums a list in a fixed order.
     """
     ranges: list[BreakpointRange] = ask("breakpoint_range", w)
@@ -96,20 +97,21 @@ def best_intercept_interval(
         if n_inside <= _MAX_LISTED or len(edges) < 3:
             break
         histogram = total(ask("breakpoint_histogram", w, edges))
-        slopes = histogram[0].cumsum() - rising  # behind each edge
+        slopes = histogram[0].cumsum() - rising  # after each edge; the last one is after all breakpoints
         k = int((slopes >= -tolerance).argmax())
-        if slopes[k] < -tolerance or k >= len(edges):  # by rounding of the sums; the last edge is right
+        if slopes[k] < -tolerance or k >= len(edges):  # rounding only: the sign changes at the last edge
             k = len(edges) - 1
         low, high = (-np.inf if k == 0 else float(edges[k - 1])), float(edges[k])
         n_inside = int(histogram[1, k])
-    # The breakpoints of all blocks in the bracket, and the slope behind each.
+    # The breakpoints of all blocks in the bracket, and the slope after each.
     listed: list[ListedBreakpoints] = ask("list_breakpoints", w, low, high)
     positions, index = np.unique(np.concatenate([part.positions for part in listed]), return_inverse=True)
     increases = np.bincount(index, np.concatenate([part.costs for part in listed]), len(positions))
     slopes = float(total([part.cost_before for part in listed])) + increases.cumsum() - rising
     following = min(part.following for part in listed)
-    if not len(positions):
+    if not len(positions):  # possible only by rounding of the sums
         return (low, low) if np.isfinite(low) else (following, following)
+    # The first breakpoint after which the slope is not negative.
     k = int((slopes >= -tolerance).argmax()) if (slopes >= -tolerance).any() else len(positions) - 1
     is_flat = abs(slopes[k]) <= tolerance  # then every b up to the next breakpoint is optimal
     next_position = float(positions[k + 1]) if k + 1 < len(positions) else following

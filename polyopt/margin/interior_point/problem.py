@@ -1,13 +1,11 @@
 """The program of the interior-point method, its regulariser, and the reduced Newton system.
 
-:class:`Problem` has the samples in blocks, with families of constraints ``side f ≥ kink`` on the outputs
-f = w'x + b, with or without slack; a family's `cap` is the cost of a unit of slack. The regulariser is
-½ w'Rw: R = I for the SVM, R = (1−D) I + D Σ for the Sigma-SVM with the covariance Σ of the samples. The
-intercept b is free, or it is one of the weights, as in the Convex Polytope Machine: ½ (w'w + b²).
-:class:`System` factorises the reduced Newton matrix M + R in (w, b), where M is a weighted X'X.
-
-The crew (``crew``) calls a method of every block: ``ask`` returns the list of results, which :func:`total`
-sums; ``tell`` changes the blocks.
+The program is min ½ w'Rw + the cost of slack in families of constraints on the outputs f_i = w'x_i + b: the
+margins y_i f_i ≥ 1 − ξ_i and, for the Relative Margin Machine, bounds |f_i| ≤ B. :class:`Problem` has the
+samples and constraints in blocks, and the regulariser: R = I for the SVM, R = (1−D) I + D Σ for the Sigma-SVM
+with the covariance Σ of the samples. The intercept b is free, or it is one of the weights, as in the Convex
+Polytope Machine: ½ (w'w + b²). :class:`System` factorises M + R, the matrix of a Newton step in (w, b), with
+M = Σ d_i (x_i, 1)(x_i, 1)' for numbers d_i ≥ 0 that depend on the iterate (written X' diag(d) X).
 """
 
 from dataclasses import dataclass
@@ -35,9 +33,11 @@ _ONE_CLASS = "C must be positive for samples of both classes; y and C leave only
 class Problem:
     """A linear hinge machine as a program over blocks of samples."""
 
-    crew: Crew  # executor of the blocks, which have the samples and their families of constraints
+    # Executor of the blocks, which have the samples and their families of constraints: ``ask(name)`` returns
+    # the results of a method of :class:`Block` for all of them, ``tell(name)`` calls one that changes them.
+    crew: Crew
     facts: BlockFacts  # counts and sums of all samples
-    soft: int  # number of families with slack, which are first
+    soft: int  # number of families with slack, which come before those without
     shift: Vector  # (m,), the point at which the samples are centred
     regulariser: "Regulariser"
     is_centred: bool  # True if b is the intercept for centred samples
@@ -65,6 +65,7 @@ def order_families(rows: Families) -> tuple[Families, int]:
     """
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
+    # A kink is the lower bound on y f or ∓f: 1 for margins, −B for bounds.
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
         raise ValueError("this solver needs finite costs of slack; an explicit program takes hard margins")
     if any(family.kink == 0.0 for family in hard):
@@ -79,7 +80,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
 
     soft: number of families with slack.
     D: weight of the variance in the Sigma-SVM's regulariser; None for R = I.
-    intercept: False if b is regularised like a weight; then there are no bounds and D is None.
+    intercept: False if b is regularised like a weight; then there are no bounds ±B, and D is None.
     ValueError: samples that are not finite; or a free intercept, and margins of one class only.
     """
     parts = crew.ask("facts")
@@ -88,22 +89,23 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
         int(sums[0]), parts[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
         any(part.has_lower for part in parts), any(part.has_upper for part in parts),
     )  # fmt: skip
-    if intercept and not (facts.has_lower and facts.has_upper):
+    if intercept and not (facts.has_lower and facts.has_upper):  # margins of both signs
         raise ValueError(_ONE_CLASS)
-    sums = total(crew.ask("total"))
+    sums = total(crew.ask("total"))  # the weighted sum of the samples, then the sum of the weights
     mean, count = sums[:-1] / sums[-1], float(sums[-1])
     if not np.isfinite(mean).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
+    # True for very sparse samples: X' diag(d) X is a sum over pairs of entries, else a product by BLAS.
     is_entrywise = is_entrywise_faster(facts.products, facts.n, facts.m)
-    if not intercept:  # the regulariser depends on the origin
+    if not intercept:  # not centred: b² depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Entrywise products are centred after the sum, which loses digits: for R = I they are not centred.
+    # Entrywise products are centred after the sum, which loses digits. Only Σ makes centring necessary.
     shift = np.zeros(facts.m) if D is None and is_entrywise else mean
     crew.tell("place", shift, is_entrywise)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
-    Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count
+    Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count  # without the intercept's
     # The rounding of a constant feature must not count as a small variance. The variance from entrywise
     # products has a rounding error relative to mean².
     min_variance = (_MIN_DEVIATION_REL_MEAN if is_entrywise else _MIN_DEVIATION_REL_MEAN**2) * mean**2
@@ -124,7 +126,8 @@ def _matrix(X: Matrix) -> Any:
 class Regulariser:
     """The regulariser ½ w'Rw, where R is positive semidefinite (m, m), or the identity if None.
 
-    If R is singular, w moves in a complement of its null space, because no output depends on the null space.
+    If R is singular (the Sigma-SVM at D = 1), w is restricted to a complement of its null space, because no
+    output depends on the null space.
 
     is_free: True if the intercept b is free; else b is regularised as a further weight, and R = I.
     unit: √(max R_jj), the scale of a weight's gradient.
@@ -181,19 +184,19 @@ class Regulariser:
 class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
-    M (m+1, m+1) is X' diag(d) X, with weights d of the iterate (``block``). M + R is scaled to a unit
-    diagonal, and a multiple of the identity, the ridge, is added and increased until the sum is positive
-    definite. LinAlgError: the matrix is not finite.
+    M (m+1, m+1) is X' diag(d) X; R has a zero for a free b. The matrix is scaled to a unit diagonal, and a ridge, a
+    multiple of the identity, is added: the least with which it is positive definite. If R is singular, the
+    system is solved in the coordinates (z, b) of :class:`Regulariser`. LinAlgError: the matrix is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):
         self._basis = regulariser.basis
         if self._basis is not None:
-            H = self._basis.T @ M @ self._basis  # in (z, b), where R is the identity
-            H[:-1, :-1] += np.eye(len(H) - 1)
+            H = self._basis.T @ M @ self._basis
+            H[:-1, :-1] += np.eye(len(H) - 1)  # R is the identity in z
         else:
             H = M.copy()
-            weights = H[:-1, :-1] if regulariser.is_free else H
+            weights = H[:-1, :-1] if regulariser.is_free else H  # a view of the regularised part
             weights += np.eye(len(weights)) if regulariser.R is None else regulariser.R
         self._scale = 1.0 / np.sqrt(H.diagonal())
         self._H = self._scale[:, None] * H * self._scale
