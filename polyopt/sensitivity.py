@@ -67,8 +67,12 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
     columns = "parameter", "value", "objective", "derivative", "elasticity", "two_sided", "formula"
     rows: list[dict[str, Any]] = []
     for names, machine in _machines(estimator):
-        for slope in _slopes(machine, tol):
-            rows.append({**names, **{column: getattr(slope, column) for column in columns}})
+        method = method_of(machine)
+        if method is None or not method.slopes:
+            raise TypeError(f"no derivatives are known of {type(machine).__name__}")
+        with answering_for(method):
+            slopes_of_machine = named(method.slopes)(machine, tol)
+        rows += [{**names, **{name: getattr(slope, name) for name in columns}} for slope in slopes_of_machine]
     return pd.DataFrame(rows)
 
 
@@ -132,14 +136,6 @@ def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:
     return [({}, estimator)]
 
 
-def _slopes(machine: Any, tol: float) -> list[Sensitivity]:
-    method = method_of(machine)
-    if method is None or not method.slopes:
-        raise TypeError(f"no derivatives are known of {type(machine).__name__}")
-    with answering_for(method):
-        return named(method.slopes)(machine, tol)
-
-
 def _value_of(machine: Any, tol: float, scale: float = 0.0) -> float:
     """Return the value at a machine's solution, and warn if its certificate at `tol` shows no optimum.
 
@@ -159,7 +155,7 @@ def _warn(machine: object, sentence: str) -> None:
         f"{type(machine).__name__}: these are slopes of the Lagrangian at the point reached, not of the "
         f"optimum. {sentence}",
         ConvergenceWarning,
-        stacklevel=6,
+        stacklevel=5,
     )
 
 

@@ -50,16 +50,10 @@ class Check:
 
 
 def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
-    """Check every program of some families on random data; :func:`falls_short` says if they are proven.
+    """Check every program of the families `names` on random data; by default those of all methods.
 
-    If a family of another package cannot be read or solved, its one check fails and says why.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the data.
-    names : tuple of str, optional
-        Families to check; those of all methods by default, other packages' among them.
+    :func:`falls_short` says what is not proven. If a family of another package cannot be read or solved, its
+    one check fails and says why.
     """
     checks: list[Check] = []
     for name in families() if names is None else names:

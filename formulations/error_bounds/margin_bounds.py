@@ -153,16 +153,10 @@ class Landmarks:
     The arguments are the kernel matrix k(u, u) of the landmarks (n_u, n_u); over the n training samples the
     sums Σ_i k(u, x_i) k(x_i, u) (n_u, n_u) and Σ_i k(u, x_i) (n_u,); n; and the trace Σ_i k(x_i, x_i).
 
-    Attributes
-    ----------
-    basis : ndarray of shape (n_u, r)
-        Coordinates of the landmarks along the principal axes of their span; r is the numerical rank.
-    moments : ndarray of shape (r, r)
-        Sum over the samples of the outer products of their coordinates along these axes.
-    distances : float
-        Sum of the squared distances of the samples from the span.
-    omitted_norms : ndarray of shape (n_u,)
-        Norm of each landmark's component outside the basis, which has no axis below the rank tolerance.
+    `basis` (n_u, r) has the landmarks' coordinates along the principal axes of their span, of numerical rank
+    r; `moments` (r, r) is the sum of the outer products of the samples' coordinates along these axes,
+    `distances` that of their squared distances from the span. `omitted_norms` (n_u,) has the norm of each
+    landmark's component outside the basis, which has no axis below the rank tolerance.
     """
 
     def __init__(self, kernel: ArrayLike, products: ArrayLike, sums: ArrayLike, n: int, trace: float):

@@ -14,7 +14,7 @@ A :class:`Backend` has the settings of a solver and the names of its limits, :fu
 once, and :func:`solve` runs the solvers in turn, with the results in a :class:`_Run`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,12 +44,10 @@ class Backend:
     settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes, by class of programs
     retries: tuple[Settings, ...] = ()  # for each further attempt, changes of the first attempt's settings
 
-    def attempts(self, kind: str) -> Iterator[Settings]:
-        """Yield the settings of each attempt at a program of this class."""
+    def attempts(self, kind: str) -> list[Settings]:
+        """Return the settings of each attempt at a program of this class."""
         first = {**self.settings, **self.settings_by_kind.get(kind, {})}
-        yield first
-        for changes in self.retries:
-            yield {**first, **changes}
+        return [first, *({**first, **changes} for changes in self.retries)]
 
 
 # Solvers by class of programs (``Statement.kind``), in order of preference. Clarabel is an interior-point

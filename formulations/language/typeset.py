@@ -17,7 +17,6 @@ it. Only the letters in a program's formulas are printed.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -76,9 +75,12 @@ def unexplained(program: Statement) -> set[str]:
     symbols = printed_symbols(program)
     letters = _letters_of_program(program).union(*(symbol.mentions for symbol in symbols))
     explained = {name for symbol in symbols for name in symbol.names} | _variables_and_multipliers(program)
-    for row in program.rows:  # a multiplier's meaning may define a letter: "with v = (w, b, −1)"
-        for tree in formulas_in(row.says, functions_of(program.letters)):
-            explained |= {claim.relation.left.name for claim in _defining_claims(tree)}
+    functions = functions_of(program.letters)
+    trees = [tree for row in program.rows for tree in formulas_in(row.says, functions)]
+    # A multiplier's meaning may define a letter: "with v = (w, b, −1)".
+    for claim in (claim for tree in trees if isinstance(tree, tuple) for claim in tree):
+        if claim.relation.sign == "=" and isinstance(claim.relation.left, Letter):
+            explained.add(claim.relation.left.name)
     return letters - explained
 
 
@@ -104,12 +106,6 @@ def printed_name(name: str) -> str:
 def _variables_and_multipliers(program: Statement) -> set[str]:
     """Return the letters of a program's variables and multipliers, which need no entry."""
     return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
-
-
-def _defining_claims(tree: object) -> list[Any]:
-    """Return the claims of a formula that define a letter."""
-    claims = tree if isinstance(tree, tuple) else ()
-    return [c for c in claims if c.relation.sign == "=" and isinstance(c.relation.left, Letter)]
 
 
 def _letters_of_program(program: Statement) -> set[str]:

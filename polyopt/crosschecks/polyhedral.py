@@ -16,10 +16,10 @@ from polyopt.polyhedral.spla1 import LogisticCells
 CHECKS = Registry("polyhedral")
 
 
-def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
-    """Return overlapping clusters, labels that put the middle inside, and three random faces."""
+def _sample(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector]:
+    """Return overlapping clusters, labels that put the middle inside, and random faces."""
     X, y = clusters(seed, spread=0.8)
-    return X, -y, generator(seed).normal(size=(3, 3))
+    return X, -y, generator(seed).normal(size=(n_faces, 3))
 
 
 @CHECKS.add("T34", f"{POLYCEPTRON}, eq. (3); {CPM}, eq. (6)", 1e-13)
@@ -129,9 +129,8 @@ _RIDGE = 1e-2  # positive, so that each program has one optimum
 
 
 def _mixture(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector, float]:
-    """Return overlapping clusters with the middle inside, random faces, and a sharpness of the gate."""
-    X, y = clusters(seed, spread=0.8)
-    return X, -y, generator(seed).normal(size=(n_faces, 3)), _GAMMAS[seed % len(_GAMMAS)]
+    """Return the data of :func:`_sample` and a sharpness of the gate."""
+    return *_sample(seed, n_faces), _GAMMAS[seed % len(_GAMMAS)]
 
 
 @CHECKS.add("T43", f"{PLUME}, eq. (3), (6), (7)", 1e-9)

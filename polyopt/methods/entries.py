@@ -13,7 +13,6 @@ def _hinge(
     title: str,
     home: str,
     programs: tuple[str, str],
-    kernel_programs: tuple[str, str],
     crosschecks: tuple[str, ...],
     variants: Mapping[str, str] = MappingProxyType({}),
     **rest: Any,
@@ -44,6 +43,7 @@ def _hinge(
             variants={setting: in_module(module) for setting, module in variants.items()}, **shared,
         )  # fmt: skip
 
+    kernel_programs = f"{programs[0]} (kernel)", "kernel_dual"
     return (
         machine(name, "linear", "linear", programs, "interior-point", "iterations"),
         machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
@@ -51,19 +51,13 @@ def _hinge(
 
 
 _KERNEL_MACHINES = (
+    *_hinge("svm", "Support vector machine", "svm.SVM", ("primal", "dual"), ("svm",)),
     *_hinge(
-        "svm", "Support vector machine", "svm.SVM",
-        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
-    ),
-    *_hinge(
-        "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM",
-        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
+        "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM", ("primal", "dual"), ("svm",),
         keeps=("formulations.centred_kernel.CentredKernel",),
     ),
     *_hinge(
-        "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
-        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
-        ("rmm", "bounds"),
+        "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine", ("qp", "qp_dual"), ("rmm", "bounds"),
         families={name: FAMILIES[name] for name in ("rmm", "rmm_bounded", "rmm_bounds", "soft_rmm")},
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={

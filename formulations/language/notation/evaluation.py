@@ -310,10 +310,7 @@ class Scope:
 
     def stated(self, claim: t.Claim) -> Value:
         """Return 1 if all conditions of a claim are true, else 0, for each value of the free indices."""
-        mask = number(1.0)
-        for condition in claim.conditions:
-            mask = times(mask, self.holds(condition))
-        return mask
+        return reduce(times, map(self.holds, claim.conditions), number(1.0))
 
     # -- letters ----------------------------------------------------------------------------------
 
@@ -394,12 +391,6 @@ class Scope:
             total = add(total, self.value(term), sign)
         return total
 
-    def _product(self, tree: t.Product) -> Value:
-        product = self.value(tree.factors[0])
-        for factor in tree.factors[1:]:
-            product = times(product, self.value(factor))
-        return product
-
     def _quotient(self, tree: t.Quotient) -> Value:
         below = self.value(tree.below).map_number(np.reciprocal, "a denominator")
         return times(self.value(tree.above), below)
@@ -439,15 +430,13 @@ class Scope:
         total = self.value(tree.body)
         if tree.condition is not None:
             total = where(self.holds(tree.condition), total)
-        for index in tree.indices:
-            total = total.summed(index)
-        return total
+        return reduce(Value.summed, tree.indices, total)
 
     _RULES: ClassVar[dict[type, Callable[..., Value]]] = {
         t.Number: lambda self, tree: number(float(tree.digits)),
         t.Letter: _letter,
         t.Sum: _sum,
-        t.Product: _product,
+        t.Product: lambda self, tree: reduce(times, map(self.value, tree.factors)),
         t.Hadamard: lambda self, tree: hadamard(self.value(tree.left), self.value(tree.right)),
         t.Quotient: _quotient,
         t.Power: lambda self, tree: power(self.value(tree.base), self.value(tree.exponent)),

@@ -263,14 +263,10 @@ class _Parser(_Cursor):
     # -- expressions ------------------------------------------------------------------------------
 
     def sum(self) -> t.Expression:
-        terms: list[tuple[int, t.Expression]] = []
-        sign = -1 if self.next.kind == "−" else 1
-        if self.next.kind in ("−", "+"):
-            self.take()
-        terms.append((sign, self.product()))
-        while self.next.kind in ("+", "−"):
-            sign = 1 if self.take().kind == "+" else -1
-            terms.append((sign, self.product()))
+        signs = {"+": 1, "−": -1}
+        terms = [(signs[self.take().kind] if self.next.kind in signs else 1, self.product())]
+        while self.next.kind in signs:
+            terms.append((signs[self.take().kind], self.product()))
         return terms[0][1] if len(terms) == 1 and terms[0][0] == 1 else t.Sum(tuple(terms))
 
     def product(self) -> t.Expression:
