@@ -1,8 +1,8 @@
 /* Multipliers of one face of the Convex Polytope Machine that follow who comes, and the shares that go with them.
 
-   polyopt/cpm/global_search/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as that
-   is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a share;
-   it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
+   polyopt/cpm/global_search/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as
+   that is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a
+   share; it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
 
    Vectors of d numbers are padded with zeros to whole registers, `strips` of them: with few features a loop over a
    vector then has no remainder, and no turns where `strips` is known. */
@@ -306,11 +306,7 @@ static vector_f8 *take(vector_f8 **next, index_t count) {
     return taken;
 }
 
-/* Raise a face by some steps, from `first` to before `last`, of which each sweep has p + 1; the first sweep looks at
-   every move, others at those that are not 0. Rows A (n, d), squared lengths q, costs C (n); P (p, d), costs B, shares
-   (p). In place: a (n), delta (p, n), own (p), e (p, d), length (p)
-   and M (d, d), the inverse of I - sum e e'/length. If `keeps`, the products of the rows with M follow M. Returns -1
-   without memory. */
+/* Raise a face by steps `first` to last - 1, of which each sweep has p + 1; -1 without memory. */
 API index_t cpm_raise_spread(index_t n, index_t d, index_t p, const double *A, const double *q, const double *C,
                              const double *P, const double *B, const double *share, double *a, double *delta,
                              double *own, double *e, double *length, double *M, index_t keeps, double mu,
@@ -393,7 +389,7 @@ static double move_share(const Fixed *at, index_t i) {
     return step * (most - least) - 0.5 * step * step * bent;
 }
 
-/* Move shares to where the cost of shares is least: so many passes, or until one gains no more than `little`. */
+/* Move shares to where they cost least: so many passes, or until one gains no more than `little`. */
 API void cpm_best_shares(index_t F, index_t p, index_t d, const double *slope, const double *e, const double *length,
                          const double *times, const bool *allowed, double *share, double *pulled, const double *curve,
                          index_t passes, double little) {
