@@ -13,8 +13,7 @@
 #define MAX_ROOM_SHARE 0.9  /* of its room, that a step may take */
 #define MIN_RHO 1e-12       /* rho, for which the parabola would have no end */
 #define LENGTH_MARGIN 1e-9  /* of rho, by which a length is larger */
-/* Rows whose pulls are computed at once, and rows that are listed at once. */
-enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
+enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES }; /* rows whose pulls are computed at once */
 
 /* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
    may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
@@ -199,17 +198,9 @@ INLINE void raise_all_moves(const Face *at, const Riser *one, int strips) {
 /* Raise the moves of a positive that are not 0. */
 INLINE void raise_some_moves(const Face *at, const Riser *one, int strips) {
     const double *delta = at->delta + one->i * at->n;
-    index_t places[LISTED];
-    for (index_t first = 0; first < at->n; first += LISTED) {
-        const index_t last = first + LISTED < at->n ? first + LISTED : at->n;
-        int count = 0;
-        for (index_t j = first; j < last; j++) { /* without a branch, which no processor would foresee */
-            places[count] = j;
-            count += delta[j] != 0.0;
-        }
-        for (int place = 0; place < count; place++)
-            raise_move(at, one, places[place], strips);
-    }
+    for (index_t j = 0; j < at->n; j++)
+        if (delta[j] != 0.0)
+            raise_move(at, one, j, strips);
 }
 
 /* matrix (rows) += back u He' - part w Me', for numbers u and w of each row. */
