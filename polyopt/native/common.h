@@ -1,7 +1,8 @@
 /* Shared by all kernels: lengths, the export mark, and small loops.
 
-   Arrays are C-contiguous; matrices are rows one after another. Each kernel's comment names shapes as Python's
-   side does. A file that is compiled for several types includes its template once for each. */
+   Python's declarations of kernels (API functions) and of structs have the meaning and the shape of every argument, and
+   the module of a declaration has the mathematics; comments here say what the code needs beside. Arrays are
+   C-contiguous; matrices are rows one after another. */
 #ifndef POLYOPT_COMMON_H
 #define POLYOPT_COMMON_H
 

@@ -1,13 +1,7 @@
-/* Coordinate ascent on the duals of many hinge programs that share their samples.
+/* Coordinate ascent on the duals of hinge programs that share their samples: polyopt/optim/coordinate_ascent.py.
 
-   The faces of a polytope with a fixed assignment, without intercept on (x, 1):
-
-       max  sum_i alpha_ik - |W_k|^2,   W_k = 1/2 sum_i alpha_ik y_i (x_i, 1),   0 <= alpha_ik <= c_ik
-
-   for every face k. The step of a multiplier that maximises this has its slope 1 - y_i W_k (x_i, 1), and ends at
-   alpha_ik + 2 slope / |(x_i, 1)|^2 or at a bound (Hsieh et al., 2008). One walk over a sample gives its scores on all
-   faces. Most pairs of a sample and a face are at rest at 0; the others are climbed face by face, on copies of the few
-   samples that matter, which fit the cache. */
+   A multiplier has the slope 1 - y_i W_k (x_i, 1), and its exact step ends at alpha_ik + 2 slope / |(x_i, 1)|^2 or at a
+   bound (Hsieh et al., 2008). */
 #ifndef POLYOPT_COORDINATE_ASCENT_H
 #define POLYOPT_COORDINATE_ASCENT_H
 

@@ -1,12 +1,7 @@
-/* One face of the Convex Polytope Machine on small dense data: its dual, a coordinate at a time.
+/* One face of the Convex Polytope Machine on small dense data: polyopt/cpm/global_search/face.py has its dual D.
 
-   The samples stand as rows y_i x_i, those inside (y = -1) first. For a face that answers for the positives in P the
-   dual is
-
-       max  D(a) = sum a_i - |w|^2,   w = 1/2 sum a_i y_i x_i,   0 <= a_i <= C_i, and a_i = 0 for positives not in P,
-
-   and any a within its box bounds the optimum of the face from below. The files that include this one are compiled
-   without fused products, as running error bounds count the roundings. */
+   The samples stand as rows y_i x_i, those inside (y = -1) first. The files that include this one are compiled without
+   fused products, as running error bounds count the roundings. */
 #ifndef POLYOPT_CPM_FACE_H
 #define POLYOPT_CPM_FACE_H
 

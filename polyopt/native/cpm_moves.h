@@ -1,8 +1,8 @@
 /* A lower bound on every completion of a partial assignment, from trial moves of single samples.
 
-   polyopt/cpm/global_search/assignment_tree.py states and proves it. Here moves are found in turn: the box left by the moves before,
-   and w_k shifted by half of those e_rk that pull the same way, make a problem for climb; the face that costs i least
-   sets what it adds to the bound, and its moves on the others are shrunk to cost as little as that. */
+   polyopt/cpm/global_search/assignment_tree.py states and proves it. Here moves are found in turn: the box left by the
+   moves before, and w_k shifted by half of those e_rk that pull the same way, make a problem for climb; the face that
+   costs i least sets what it adds to the bound, and its moves on the others are shrunk to cost as little as that. */
 #ifndef POLYOPT_CPM_MOVES_H
 #define POLYOPT_CPM_MOVES_H
 
@@ -12,12 +12,8 @@
 #define SHARED_SWEEPS 30 /* of what moves have in common; they end where one gains 1e-2 of that */
 #define MARGIN 1e-12     /* of a cap, by which the boxes of joint moves are smaller: 500 roundings are less */
 
-/* Trial moves of positive p (npos) to face k (K), from the present multipliers.
-
-   Of the move by itself: gain (p, K), delta (p, K, n) and pull (p, K, d), which is e_pk. Of the moves that keep within
-   the boxes together: taken (p, K, n) and shared (p, K, d); up and down (K, n), what they leave of the boxes; added (p),
-   what each adds to the bound, and error (p), how far that may be from the truth; length and blur (p, K), how long each
-   shared vector is, and how far from the true one at most. */
+/* Trial moves: gain, delta and pull (e_pk) of each by itself; taken and shared (delta and e) of those that keep within
+   the boxes together; what each adds to the bound; length of each shared vector, and how far it is off at most. */
 typedef struct {
     index_t p, K, n, d;
     double *gain, *delta, *pull, *taken, *shared, *up, *down, *added, *length, *blur, *error;

@@ -1,12 +1,6 @@
 /* unfused */
-/* A lower bound on what a face of the Convex Polytope Machine costs at prices of the positives, over faces in a box.
-
-   polyopt/cpm/global_search/prices.py states and proves it: with r_i = y_i x_i.w and prices p_i,
-
-       G(w) = |w|^2 + sum_neg C_i [1 - r_i]_+ + sum_pos min(C_i [1 - r_i]_+, p_i) >= sum c_i + sum a_i
-              + sum_j min_{w_j in the box} (w_j^2 - v_j w_j),   v = sum a_i y_i x_i,
-
-   where a_i (1 - r) + c_i is no more than the i-th term for all r that the box allows. */
+/* A lower bound on what a face of the Convex Polytope Machine costs at prices of the positives, over faces in a box:
+   polyopt/cpm/global_search/prices.py states and proves it. */
 #include "cpm_face.h"
 
 /* Sweeps over the multipliers, coarse and fine, and how many of them between two looks at the bound. */
@@ -266,9 +260,7 @@ static index_t coefficient_to_cut(const Priced *at, const FaceBox *box, double g
     return j;
 }
 
-/* Bound the box at hand, shrink it, and say where to cut it. codes (n): multipliers to begin from, in parts of the costs;
-   those found are left there. `found`: what no face in the box costs less than, if it costs less than `goal`; the least
-   cost of a face met; the coefficient to cut, or -1; and where. */
+/* Bound the box at hand, shrink it, and say where to cut it: `found`. */
 API void cpm_examine_face_box(index_t p, index_t n, const Samples *data, const double *prices, const FaceBox *box,
                               uint8_t *codes, double goal) {
     const Priced at = {data, prices};
@@ -297,9 +289,7 @@ API double cpm_price_of(index_t p, index_t d, const Samples *data, const double 
     return priced_cost(&at, w);
 }
 
-/* One round of alternating at prices (npos): the best face w for the positives that it answers for, then those that gain
-   by it. a, caps, zero (n): its multipliers, their box, and zeros; following (npos) whom it is to answer for next.
-   Returns whether that differs. */
+/* One round of alternating: the best face w for the positives that it answers for, then those that gain by it. */
 API index_t cpm_priced_round(index_t p, index_t n, index_t d, const Samples *data, const double *prices,
                              const bool *answers, double *a, double *caps, const double *zero, double *w,
                              bool *following) {

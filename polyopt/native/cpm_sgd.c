@@ -1,6 +1,4 @@
-/* Stochastic subgradient steps for the Convex Polytope Machine: Algorithms 1 and 2 of Kantchelian et al. (2014).
-
-   polyopt/cpm/sgd.py has the program, and the departures from the paper. */
+/* Algorithms 1 and 2 of Kantchelian et al. (2014), with the departures of polyopt/cpm/sgd.py. */
 #include "rows.h"
 
 /* Places in the tally of a run. */
@@ -23,15 +21,9 @@ static void enter(index_t natural, index_t i, index_t *unadjusted, index_t *coun
     unadjusted[i] = natural;
 }
 
-/* Algorithm 2 (ASSIGN): the face that answers for positive i, so that the entropy of UNADJ stays above floor.
+/* Algorithm 2 (ASSIGN): the face that answers for positive i, so that the entropy h of UNADJ stays above floor.
 
-   The natural face, that of the highest score, if UNADJ with it keeps the floor; otherwise the best among the faces
-   that would raise the entropy strictly, or the natural one if none would.
-
-   scores (K): of sample i. floor: least entropy h, in nats. unadjusted (n): UNADJ, the natural face of each positive
-   at its last call, -1 for none. counts (K): how often each face occurs in UNADJ. phi: c ln c for every count c, and
-   for one more than the largest. tally: the entries of UNADJ, and the sum of c ln c over its counts. The last four but
-   phi are updated. h = ln N - (sum of c ln c) / N for N entries. */
+   h = ln N - (sum of c ln c) / N for N entries and counts c. */
 API index_t cpm_assign(index_t K, index_t n, index_t p, index_t five, const double *scores, index_t natural, index_t i,
                        double floor, index_t *unadjusted, index_t *counts, const double *phi, double *tally) {
     const index_t before = unadjusted[i];

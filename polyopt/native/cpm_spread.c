@@ -1,8 +1,8 @@
 /* Multipliers of one face of the Convex Polytope Machine that follow who comes, and the shares that go with them.
 
-   polyopt/cpm/global_search/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as that
-   is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a share;
-   it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
+   polyopt/cpm/global_search/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as
+   that is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a
+   share; it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
 
    Vectors of d numbers are padded with zeros to whole registers, `strips` of them: with few features a loop over a
    vector then has no remainder, and no turns where `strips` is known. */
@@ -13,8 +13,7 @@
 #define MAX_ROOM_SHARE 0.9  /* of its room, that a step may take */
 #define MIN_RHO 1e-12       /* rho, for which the parabola would have no end */
 #define LENGTH_MARGIN 1e-9  /* of rho, by which a length is larger */
-/* Rows whose pulls are computed at once, and rows that are listed at once. */
-enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
+enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES }; /* rows whose pulls are computed at once */
 
 /* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
    may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
@@ -199,17 +198,9 @@ INLINE void raise_all_moves(const Face *at, const Riser *one, int strips) {
 /* Raise the moves of a positive that are not 0. */
 INLINE void raise_some_moves(const Face *at, const Riser *one, int strips) {
     const double *delta = at->delta + one->i * at->n;
-    index_t places[LISTED];
-    for (index_t first = 0; first < at->n; first += LISTED) {
-        const index_t last = first + LISTED < at->n ? first + LISTED : at->n;
-        int count = 0;
-        for (index_t j = first; j < last; j++) { /* without a branch, which no processor would foresee */
-            places[count] = j;
-            count += delta[j] != 0.0;
-        }
-        for (int place = 0; place < count; place++)
-            raise_move(at, one, places[place], strips);
-    }
+    for (index_t j = 0; j < at->n; j++)
+        if (delta[j] != 0.0)
+            raise_move(at, one, j, strips);
 }
 
 /* matrix (rows) += back u He' - part w Me', for numbers u and w of each row. */
@@ -306,11 +297,7 @@ static vector_f8 *take(vector_f8 **next, index_t count) {
     return taken;
 }
 
-/* Raise a face by some steps, from `first` to before `last`, of which each sweep has p + 1; the first sweep looks at
-   every move, others at those that are not 0. Rows A (n, d), squared lengths q, costs C (n); P (p, d), costs B, shares
-   (p). In place: a (n), delta (p, n), own (p), e (p, d), length (p)
-   and M (d, d), the inverse of I - sum e e'/length. If `keeps`, the products of the rows with M follow M. Returns -1
-   without memory. */
+/* Raise a face by steps `first` to last - 1, of which each sweep has p + 1; -1 without memory. */
 API index_t cpm_raise_spread(index_t n, index_t d, index_t p, const double *A, const double *q, const double *C,
                              const double *P, const double *B, const double *share, double *a, double *delta,
                              double *own, double *e, double *length, double *M, index_t keeps, double mu,
@@ -393,7 +380,7 @@ static double move_share(const Fixed *at, index_t i) {
     return step * (most - least) - 0.5 * step * step * bent;
 }
 
-/* Move shares to where the cost of shares is least: so many passes, or until one gains no more than `little`. */
+/* Move shares to where they cost least: so many passes, or until one gains no more than `little`. */
 API void cpm_best_shares(index_t F, index_t p, index_t d, const double *slope, const double *e, const double *length,
                          const double *times, const bool *allowed, double *share, double *pulled, const double *curve,
                          index_t passes, double little) {

@@ -1,10 +1,5 @@
 /* unfused */
-/* Branch and bound over the assignments of positives to faces of the Convex Polytope Machine: one node.
-
-   A node is a set of faces allowed to each positive; one that has a single face left is assigned to it. Its
-   multipliers, kept from its parent, are feasible for the faces with what is assigned, so the sum of the faces' dual
-   values bounds all its completions, and moves of single samples (cpm_moves.h) add what the others cost at least. What
-   would cost more than the incumbent is forbidden.
+/* One node of the tree over assignments (polyopt/cpm/global_search/assignment_tree.py).
 
    Decisions are made by the bounds as computed; the largest of their errors is kept beside the incumbent. Faces are
    alike: of those that answer for nobody yet only the first is offered, and what is forbidden there is forbidden on the
@@ -18,8 +13,7 @@
 #define REL_GAIN 1e-4
 #define FINE_REL_GAIN 1e-7
 
-/* The node at hand: allowed (p, K), alpha and caps (K, n), W (K, d); the face of each positive, or -1, and what it
-   costs at least by itself (p); `order` (p), in which moves are added up; and what examine found (4). */
+/* The node at hand. */
 typedef struct {
     index_t p, K, n, d, f;
     bool *allowed;
@@ -294,9 +288,7 @@ static double *room_for(const Node *node) {
     return malloc((size_t)(settling + moving + 1) * sizeof(double));
 }
 
-/* Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent. `found`: a bound on all its
-   completions that may cost less than the incumbent, infinite if there is none; the sum of the dual values; the positive
-   to branch on, -1 if none of those left can raise the cost; how many faces are offered. -1 without memory. */
+/* Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent; -1 without memory. */
 API index_t cpm_examine(const Samples *data, const Best *best, const Node *node, const Moves *moves, double bound,
                         double tol) {
     double *block = room_for(node);

@@ -1,8 +1,7 @@
 /* Shared by the kernels of the decomposition solver (polyopt/margin/decomposition).
 
-   Its dual is  max Σ φ_i(β_i) − ½ β'Kβ  with Σ β_i = 0, where every φ_i is concave and piecewise linear. Its kinks
-   and slopes are given as in formulations/families/pieces.py: column i of ends (k, n) has the kinks of sample i in
-   ascending order, and that of slopes (k + 1, n) the slopes, from below the first kink to above the last one. */
+   Its dual is  max Σ φ_i(β_i) − ½ β'Kβ  with Σ β_i = 0. Column i of ends (k, n) has the kinks of φ_i in ascending order,
+   and that of slopes (k + 1, n) the slopes, from below the first kink to above the last one. */
 #ifndef POLYOPT_DECOMPOSITION_H
 #define POLYOPT_DECOMPOSITION_H
 

@@ -288,10 +288,8 @@ static index_t run_pivots(active_set *s, double tol, index_t pivots, index_t *ta
     return GOING;
 }
 
-/* Pivot from the factor U of the n free variables F on, changing all of these, g, beta and the pieces (slope, low and
-   high end, (3, q)); `numbers` has n, and gets n and the pivots taken. Returns why it ended.
-
-   room (v, q) with v = 8, and places (c, q) with c = 2, are room to work in. */
+/* Pivot from the factor U of the n free variables F on, changing all of these, g, beta and the pieces `on`; `numbers` has
+   n, and gets n and the pivots taken. Returns why it ended. */
 API index_t newton_pivots(index_t q, index_t p, index_t k, index_t l, index_t h, index_t e, index_t v, index_t c,
                           const double *K, double *U, index_t *F, double unit, double ridge, double *g, double *beta,
                           const double *ends, const double *slopes, double *on, double tol, index_t pivots,

@@ -1,18 +1,11 @@
 /* Passes of the interior-point method over the samples: an iteration without its products and its factorisation.
 
-   The families of rows come in two lots: those with slack, then those without. Z has the multipliers and T the slacks
-   that each is complementary to. Family q with slack has two rows in either, 2q with (mu, s) and 2q + 1 with
-   (eta, xi), and a family without slack one, with mu and s. With the outputs f and each family's side and kink,
-
-       side f + xi - s = kink,    mu + eta = cap,    and without slack    side f - s = kink,
-
-   of which the second holds throughout and the others are approached. A sample with a cap of 0 has no such row: its
-   multipliers are 0, as is the multiplier of a row without slack that a sample does not have. All slacks, and all
-   other multipliers, are positive; so a quotient slack/multiplier is infinite where there is no row, and its inverse,
-   the weight in D, 0. */
+   polyopt/margin/interior_point/block.py has the constraints. Family q with slack has two rows in Z and in T, 2q with
+   (mu, s) and 2q + 1 with (eta, xi); the families without slack follow, with one row each. The multipliers of a
+   constraint that a sample does not have are 0; all slacks, and all other multipliers, are positive. So a quotient
+   slack/multiplier is infinite where there is no row, and its inverse, the weight in D, 0. */
 #include "tiles.h"
 
-/* A primal-dual point: sides (q, n) are -1 and +1, kinks (q,), caps (soft, n), outputs f (n,), Z and T (r, n). */
 typedef struct {
     index_t families, n, soft, rows;
     const int8_t *sides;
@@ -20,7 +13,7 @@ typedef struct {
     double *f, *Z, *T;
 } PrimalDual;
 
-/* A direction: dZ and dT (r, n) go with df (n,), for products of Z and T that a Newton step is to raise by aim. */
+/* A direction, for products of Z and T that a Newton step is to raise by aim. */
 typedef struct {
     index_t rows, n;
     double *aim, *df, *dZ, *dT;
@@ -101,11 +94,7 @@ static void weigh_without_slack(const PrimalDual *at, double ease, index_t q, in
     raise_tops(mu, violation, over->violation, count);
 }
 
-/* Fill d (n,), the diagonal of D, and the columns beta and room of V (n, k).
-
-   room is by how much beta can fall and rise: by each multiplier's way to its nearer end. found (6,): the linear part
-   of the dual objective; its loss when beta falls by its room everywhere; the sum of all products; the largest product
-   (in units of its kink, where that is more than 1); the largest multiplier; the largest violation of a row. */
+/* Fill d, the diagonal of D, and the columns beta and room of V: by how much beta can fall and rise. */
 API void weigh(index_t n, index_t k, index_t six, const PrimalDual *at, double ease, double *d, double *V,
                double *found) {
     Strands over;
@@ -225,10 +214,8 @@ static void slack_changes(const double *restrict z, const double *restrict t, co
     }
 }
 
-/* Fill dZ and dT, the directions that go with df.
-
-   found (3,): the step at which the first multiplier or slack reaches zero (infinite if none does), and the products'
-   change per step and per squared step, summed. */
+/* Fill dZ and dT, the directions that go with df. found: the longest step, and the products' change per step and per
+   squared step. */
 API void direct(index_t three, const PrimalDual *at, double ease, const Direction *way, double *found) {
     const index_t n = at->n;
     double steepest = 0.0, linear[TILE] = {0}, square[TILE] = {0}, weight[TILE];
@@ -257,8 +244,7 @@ API void direct(index_t three, const PrimalDual *at, double ease, const Directio
 
 /* ---- aims ---- */
 
-/* Products are aimed at in proportion to the cap of their row, or to the mean cap for a row without slack: so a weight
-   of 2 is the same as two copies of a sample. */
+/* The caps of a row; NULL for a row without slack. */
 static inline const double *cap_of(const PrimalDual *at, index_t row) {
     return row < 2 * at->soft ? at->caps + row / 2 * at->n : NULL;
 }

@@ -1,6 +1,4 @@
-/* The program of a node of the L0 tree, a basis of it, and what changes one; formulas: polyopt/sparse/node_program.py.
-
-       min  sum_j c_j a_j + sum_i h_i [-s_i]_+   s.t.   s = A a + y b - g,   0 <= a <= cap
+/* The program of a node of the L0 tree, a basis of it, and what changes one: polyopt/sparse/node_program.py.
 
    Vectors of the rows are (N,), those of the columns (p,). */
 #ifndef POLYOPT_L0_BASIS_H

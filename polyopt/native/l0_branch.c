@@ -334,10 +334,8 @@ API index_t l0_plant(index_t p, const L0Problem *problem, L0Given *given, L0Node
     return true;
 }
 
-/* Open a node whose program was solved elsewhere, or left unsolved.
-
-   The desk's state at `place` has a basis to begin from, multipliers, a and b; the node's scores are known to be
-   `least` or more. */
+/* Open a node whose program was solved elsewhere, or left unsolved: the desk's state at `place` has a basis to begin
+   from, multipliers, a and b; the node's scores are known to be `least` or more. */
 API void l0_adopt(index_t p, const L0Problem *problem, L0Given *given, L0Nodes *nodes, L0Memory *memory, L0Desk *desk,
                   int8_t *fixed, index_t place, double least, index_t is_solved) {
     const Search of = {problem, given, nodes, memory, desk};
@@ -346,11 +344,8 @@ API void l0_adopt(index_t p, const L0Problem *problem, L0Given *given, L0Nodes *
     l0_open(problem, given, nodes, memory, desk, fixed, at, is_solved ? OPTIMAL : FAILED, bound);
 }
 
-/* Look into nodes until nothing is open, a limit is reached, or so many steps are made.
-
-   A node begun is brought to its end. Returns DONE; PAUSE after the steps; LIMIT; FULL, where more
-   slots are needed; LOST, where a program of the first open node failed, of which memory->looked says how far it
-   came. */
+/* Look into nodes, each of which is brought to its end, until nothing is open, a limit is reached, or so many steps are
+   made. LOST: a program of the first open node failed; memory->looked says how far it came. */
 API index_t l0_grow(const L0Problem *problem, L0Given *given, L0Nodes *nodes, L0Memory *memory, L0Desk *desk,
                        index_t steps) {
     const Search of = {problem, given, nodes, memory, desk};

@@ -60,11 +60,8 @@ static void rates_of(const L0Problem *of, const double *near, double *middle) {
         add_multiple(middle, factors[r], rows[r], p);
 }
 
-/* A bound on the scores of a node, from the feasible multipliers nearest to u (n,), which may be any numbers.
-
-   fixed (p,): ON, OFF or FREE for each centre.
-   near (n,), middle (p,): room to work in.
-   rates (2, p): takes the least and the most that the rate r_j of each centre may be.
+/* A bound on the scores of a node, from the feasible multipliers nearest to u, which may be any numbers. `near` and
+   `middle` are room; rates (2, p) takes the least and the most that the rate of each centre may be.
 
    A term of a rate is rounded n + 2 times at most: in its entry, in its product and in n sums, whatever their order;
    the sum of the multipliers and `sizes` may be short by n roundings together. With u = 2^-53 the error is at most

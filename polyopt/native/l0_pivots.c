@@ -1,10 +1,6 @@
-/* The dual simplex method for the node programs of the L0 tree.
+/* The dual simplex method for the node programs of the L0 tree; polyopt/sparse/node_program.py describes a pivot.
 
-   A step takes a row on the wrong side, or a column beyond a bound, and moves its multiplier as far as the dual value
-   rises: past every d_j that changes its sign, a_j going to its other bound, until the slope is used up (a column
-   enters) or some u_l meets a bound (a row leaves). Switching a centre on is such a step as well: its cost falls from
-   `free` to `paid`, and a_q goes to its cap if anything stops that. Nothing here is trusted: what the multipliers
-   prove is evaluated from the data. */
+   Nothing here is trusted: what the multipliers prove is evaluated from the data. */
 #include "l0_basis.h"
 
 static const index_t STEPS_PER_INVERSE = 50; /* steps after which the inverse is made anew */
@@ -298,11 +294,8 @@ static bool make_step(const L0Given *given, L0State *at, Leaving leaving) {
     return true;
 }
 
-/* Go on from a dual feasible state until it is optimal.
-
-   given: the program; its caps may have changed since the state was made.
-   on (p,): which centres are on; those that the state has on are among them.
-   most: steps at most. cutoff: a dual value of this much is enough.
+/* Go on from a dual feasible state, by `most` steps at most, until it is optimal or its dual value reaches `cutoff`.
+   Its caps may have changed since it was made; the centres that it has on are among those of `on`.
    Returns OPTIMAL; STOPPED by one of the limits, with the multipliers so far; FAILED. */
 API index_t l0_pivot_to_optimum(index_t p, const L0Given *given, L0State *at, const int8_t *on, index_t most,
                                 double cutoff) {

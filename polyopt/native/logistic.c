@@ -26,10 +26,8 @@ static double soften(const double *s, double *shares, index_t count, double t) {
     return s[at] + t * log(total);
 }
 
-/* The loss, its slope R in the scores S (n, K), and the pulls c sigma(xi) (n,).
-
-   is_plus (n,): whether a sample is of the class +1. own, other: t of the maximum over a sample's own class and over
-   the other; 0 for the maximum itself. */
+/* The loss, its slope R in the scores, and the pulls c sigma(xi); own, other: t of the maximum over a sample's own class
+   and over the other. */
 API double score_loss(index_t n, index_t K, const double *S, const double *c, const bool *is_plus, index_t first,
                       double own, double other, double *R, double *pulls) {
     double loss = 0.0;
@@ -307,12 +305,8 @@ static bool search_line(const Objective *of, const double *v, const double *d, i
     return low.step != 0.0;
 }
 
-/* Make at most `most` iterations more from faces v of scaled features, (K (m+1),), with the slope g and the objective
-   value[0] there (NaN if they are not known).
-
-   counts (3,): pairs kept, the place of the next one, and 1 once the descent is over: a step lowers the objective by
-   less than tol, relative, or none lowers it. values (most,): the objective after each iteration. room (3, size) and
-   shares (memory,): work space. Returns the number of iterations. */
+/* Make at most `most` iterations more, of which values has the objectives; returns their number. counts: pairs kept, the
+   place of the next one, and 1 once a step lowers the objective by less than tol, relative, or none lowers it. */
 API index_t descend_faces(index_t size, index_t one, index_t three, index_t memory, index_t most, index_t m, index_t n,
                           index_t K, index_t width, index_t tile, double *v, double *g, double *value, int64_t *counts,
                           double *steps, double *bends, double *products, double *shares, double *room, double *values,
@@ -385,11 +379,7 @@ static void lower_group(const double *H, double *r, double *v, index_t size, con
 }
 
 /* Lower ½ v'Hv + g·v + penalty in each group of entries, one after the other, in so many sweeps; r is the slope of the
-   smooth part at v, both (size,).
-
-   H (size, size): positive definite. begins, ends (groups,): the entries of a group are members[begin:end].
-   up, down (size,): what a positive and a negative pull lose at an entry. prices (groups,): of a group's length.
-   steep (groups,): for groups with a price, the largest eigenvalue of their part of H. cut (size,): work space. */
+   smooth part at v. */
 API void sweep_groups(index_t size, index_t groups, const double *H, double *r, double *v, const int64_t *begins,
                       const int64_t *ends, const int64_t *members, const double *up, const double *down,
                       const double *prices, const double *steep, double *cut, index_t sweeps) {
