@@ -185,9 +185,8 @@ class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
     M (m+1, m+1) is X' diag(d) X; R has a zero for a free b. The matrix is scaled to a unit diagonal, and a
-    ridge, a multiple of the identity, is added: the least with which it is positive definite. If R is
-    singular, the system is solved in the coordinates (z, b) of :class:`Regulariser`. LinAlgError: the matrix
-    is not finite.
+    ridge (a multiple of the identity) is added and increased until it is positive definite. If R is singular,
+    the unknowns are (z, b) of :class:`Regulariser`. LinAlgError: the matrix is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):
