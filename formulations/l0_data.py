@@ -6,7 +6,7 @@ of zeros and ones allows α_j > 0 only if σ_j = 1; L(σ) is its least loss Σ_i
 :mod:`formulations.l0` states the programs; solvers and certificates need this module only, without cvxpy.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,16 @@ class L0Data:
     def column_sizes(self) -> tuple[Vector, Vector]:
         """Largest absolute entry and largest entry error of each column of K, each of shape (p,)."""
         return column_sizes(self.K, self.entry_error)
+
+    def of_centres(self, columns: NDArray[np.intp]) -> "L0Data":
+        """Return the same problem with some of the centres only."""
+        error = self.entry_error
+        return replace(
+            self,
+            K=self.K[:, columns],
+            centres=self.centres[columns],
+            entry_error=error[:, columns] if isinstance(error, np.ndarray) else error,
+        )
 
     def outputs(self, alpha: Vector, b: float) -> Vector:
         """Return the outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,)."""

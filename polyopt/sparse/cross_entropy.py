@@ -85,8 +85,8 @@ def solve_l0(
 
     The solution has ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,), the multipliers ``margin`` of the
     pattern's program and ``relaxation`` of the relaxation's margins, both (n,), and the relaxation's
-    ``bound``. The programs of a batch are solved in `n_jobs` threads; the result does not depend on their
-    number.
+    ``bound``. For ``svm_screen`` the caller removes columns of `data`. The programs of a batch are solved in
+    `n_jobs` threads; the result does not depend on their number.
     """
     settings = settings or CrossEntropySettings()
     clock = Clock(time_limit)

@@ -50,7 +50,8 @@ class CrossEntropySVM(ExpansionClassifier):
         a general solver, for comparison. If it is not finished after three quarters of a `time_limit`, "ce"
         uses the remaining time, and the better point is returned.
     search : CrossEntropySettings, optional
-        Settings of the cross-entropy method; by default ``CrossEntropySettings()``.
+        Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
+        ``CrossEntropySettings()``.
 
     Attributes
     ----------
@@ -59,6 +60,12 @@ class CrossEntropySVM(ExpansionClassifier):
     search_ : L0Search
         Record of the cross-entropy method: its runs, scores, screened programs (binary problems; solvers
         "ce", "highs" and "global").
+    candidates_ : ndarray of int
+        Indices of the samples that passed the screen (with ``svm_screen``; binary problems).
+    candidates_bound_ : float
+        Lower bound of the relaxation on every score within the candidates. Its difference from
+        ``certificate().dual_value`` is the possible loss by the screen, and its excess over ``score_`` of
+        another fit a certain loss.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The
         multiplier of an unused centre's cap is the rate at which the loss would decrease with the cap.
@@ -103,6 +110,8 @@ class CrossEntropySVM(ExpansionClassifier):
     _searches: L0Search | None = field(init=False, default=None)
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
     _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
+    # The candidates, and the lower bound on every score within them.
+    _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
     # Coefficients under 1e-9 of the cap C count as 0: they may change an output by at most about 0.1.
     _largest_entry = 1e8
@@ -117,7 +126,7 @@ class CrossEntropySVM(ExpansionClassifier):
         """Use the point of a fitted machine as a start of the next fit.
 
         The result is then at least as good. The point is used for two classes and the solvers "exact",
-        "highs" and "global".
+        "highs" and "global", without ``svm_screen``.
 
         Parameters
         ----------
@@ -133,11 +142,44 @@ class CrossEntropySVM(ExpansionClassifier):
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
         data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
-        solution, self._searched = self._solve_and_bound(data, clock)
-        return solution
+        if self.search is None or not self.search.svm_screen:
+            solution, self._searched = self._solve_and_bound(data, clock)
+            return solution
+        from polyopt.sparse.one_norm import solve_relaxation
+
+        candidates = self._screen(K, y, weights, clock)
+        solution, _ = self._solve_and_bound(data.of_centres(candidates), clock)
+        self._screened = self._rows[candidates], float(solution.bound or 0.0)
+        self._searched = None  # that bound is for the candidates only
+        relaxation = solve_relaxation(data, time_limit=clock.left)
+        primal = dict(solution.primal)
+        for name in ("alpha", "sigma"):
+            primal[name] = np.zeros(len(y))
+            primal[name][candidates] = solution[name]
+        duals = {**solution.duals, "relaxation": relaxation["margin"]}
+        return replace(solution, primal=primal, duals=duals, bound=relaxation.bound)
+
+    def _unsolved(self, y: Array, weights: Array) -> Solution:
+        if self.search is not None and self.search.svm_screen:
+            self._screened = self._rows, 0.0
+        return super()._unsolved(y, weights)
 
     def _fallback_solver(self) -> str:
         return "one-norm"
+
+    def _screen(self, K: Array, y: Array, weights: Array, clock: Clock) -> NDArray[np.intp]:
+        """Return the support vectors of the SVM."""
+        from polyopt.margin.svm import SVM
+
+        all_samples = np.arange(len(y))
+        if clock.is_over:
+            return all_samples
+        svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
+        try:
+            candidates = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+        except ValueError as error:
+            raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
+        return candidates if candidates.size else all_samples  # a fit without time has none
 
     def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
         """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
@@ -183,6 +225,21 @@ class CrossEntropySVM(ExpansionClassifier):
         if self._searches is None:
             raise AttributeError("search_ needs two classes and the cross-entropy method")
         return self._searches
+
+    @property
+    def candidates_(self) -> NDArray[np.intp]:
+        """Indices of the samples that passed the screen."""
+        return self._screen_result()[0]
+
+    @property
+    def candidates_bound_(self) -> float:
+        """Lower bound of the relaxation on every score within the candidates."""
+        return self._screen_result()[1]
+
+    def _screen_result(self) -> tuple[NDArray[np.intp], float]:
+        if self._screened is None:
+            raise AttributeError("candidates_ and candidates_bound_ need two classes and svm_screen=True")
+        return self._screened
 
     # -- answering ---------------------------------------------------------------------------
 

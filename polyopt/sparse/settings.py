@@ -40,6 +40,9 @@ class CrossEntropySettings(Settings, Rules):
         0.1 a search may end at once if most good patterns have more support vectors than are drawn.
     flips : bool, default=True
         True if each run ends with local search: flips and swaps of single centres that lower the score.
+    svm_screen : bool, default=False
+        True if only support vectors of the SVM with the same C and kernel may be used, as in the slides.
+        Few of the best centres are among them: ``candidates_bound_`` shows what the screen costs.
 
     Raises
     ------
@@ -57,6 +60,7 @@ class CrossEntropySettings(Settings, Rules):
     n_init: int = 1
     prior: str | float = "relaxation"
     flips: bool = True
+    svm_screen: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +70,9 @@ class CrossEntropySettings(Settings, Rules):
             self.prior == "relaxation" or is_probability, "prior", self.prior,
             '"relaxation", or a number over 0 and under 1',
         )  # fmt: skip
-        require(isinstance(self.flips, bool | np.bool_), "flips", self.flips, "True or False")
+        for name in ("flips", "svm_screen"):
+            value = getattr(self, name)
+            require(isinstance(value, bool | np.bool_), name, value, "True or False")
 
     @property
     def of_a_run(self) -> dict[str, Any]:

@@ -320,3 +320,12 @@ def test_every_exact_solver_is_proven_by_the_tree(solver):
     assert proof.claim is Claim.OPTIMAL
     machine.dual_coef_ = machine.dual_coef_ * 0.9
     assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
+
+
+def test_a_screen_that_has_no_time_rules_nobody_out():
+    X, y = samples(4, n=40)
+    machine = CrossEntropySVM(search=CrossEntropySettings(svm_screen=True), time_limit=1e-9, random_state=0)
+    with pytest.warns(UserWarning, match="time limit"):
+        machine.fit(X, y)
+    assert (machine.candidates_ == np.arange(40)).all()
+    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY

@@ -32,10 +32,11 @@ from polyopt.estimators.status import status_of
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
 from polyopt.sparse.expansion_classifier import ExpansionClassifier
+from polyopt.sparse.settings import CrossEntropySettings
 
 MACHINES = [
     SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
-    CrossEntropySVM(),
+    CrossEntropySVM(), CrossEntropySVM(search=CrossEntropySettings(svm_screen=True)),
     RelativeMarginMachine(kernel="poly"), RelativeMarginMachine(bound_cost=1.0),
     *(
         machine.set_params(n_init=2)  # a start to be stopped in, and one to be left out

@@ -21,7 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from formulations import l0, one_norm
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
-from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
+from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.sparse.certificate import certify_l0
 from polyopt.sparse.pattern_lp import PatternLP
@@ -83,10 +83,11 @@ def test_pickle_clone_and_set_params(machine):
 
 def test_a_second_fit_knows_nothing_of_the_first():
     X, y = blobs()
-    machine = quick().fit(X, y)
+    machine = quick(svm_screen=True).fit(X, y)
     assert machine.search_.runs
+    assert len(machine.candidates_) < len(y)
     machine.set_params(search=None, solver="one-norm").fit(X, y)
-    assert not hasattr(machine, "search_")
+    assert not any(hasattr(machine, name) for name in ("search_", "candidates_", "candidates_bound_"))
     fresh = quick(solver="one-norm").fit(X, y)
     assert (machine.decision_function(X) == fresh.decision_function(X)).all()
 
@@ -378,6 +379,41 @@ def test_the_table_of_the_one_norm_machine(rng):
     assert (cap["multiplier"].to_numpy() * sign["multiplier"].to_numpy()).max() < 1e-9
 
 
+# -- the screen ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["ce", "highs", "one-norm"])
+def test_the_screens_bound_is_one_for_the_candidates(solver):
+    X, y = blobs(22)
+    weights = np.where(np.arange(22) % 7 == 0, 0.0, 1.0)
+    machine = quick(solver=solver, C=2.0, svm_screen=True).fit(X, y, sample_weight=weights)
+    kept = np.flatnonzero(weights)
+    svm_itself = SVM(2.0).fit(X, y, sample_weight=weights)
+    assert set(machine.candidates_) == set(svm_itself.support_)
+    assert set(machine.support_) <= set(machine.candidates_)
+    assert weights[machine.candidates_].all()
+    (K, _), places = machine._training_kernel(), np.searchsorted(kept, machine.candidates_)
+    y = y[kept]
+    within = l0.mixed_integer(K[:, places], y, 2.0, centres=y[places]).solve(mip_rel_gap=1e-9).objective
+    overall = l0.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
+    relaxed = l0.relaxation(K, y, 2.0).solve().objective
+    assert machine.candidates_bound_ <= within * (1 + 1e-7)
+    assert machine.candidates_bound_ >= relaxed * (1 - 1e-7)
+    assert machine.score_ >= within * (1 - 1e-7)
+    certificate = machine.certificate()
+    assert certificate.dual_value <= overall * (1 + 1e-7)
+    assert certificate.dual_value == pytest.approx(relaxed, rel=1e-6)
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert solver != "highs" or machine.score_ == pytest.approx(within, rel=1e-6)
+
+
+def test_the_screen_needs_a_mercer_kernel_and_says_so(rng):
+    y = blobs(20)[1]
+    K = rng.normal(size=(20, 20))
+    with pytest.raises(ValueError, match="svm_screen"):
+        quick(kernel="precomputed", svm_screen=True).fit(K + K.T, y)
+
+
 # -- limits --------------------------------------------------------------------------------
 
 
@@ -453,6 +489,7 @@ def test_a_bad_setting_is_named(settings, sentence):
         ("prior", "svm", '"relaxation", or a number over 0 and under 1'),
         ("n_init", 0, "an integer of at least 1"),
         ("flips", "no", "True or False"),
+        ("svm_screen", None, "True or False"),
     ],
 )
 def test_a_bad_setting_of_the_search_is_named_at_once(name, value, allowed):
