@@ -50,10 +50,20 @@ class Check:
 
 
 def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
-    """Check every program of the families `names` on random data; by default those of all methods.
+    """Check every program of some families on random data.
 
-    :func:`falls_short` says what is not proven. If a family of another package cannot be read or solved, its
-    one check fails and says why.
+    Parameters
+    ----------
+    seed : int
+        Seed of the data.
+    names : tuple of str, optional
+        Families to check; by default those of all methods, other packages' among them.
+
+    Returns
+    -------
+    list of Check
+        :func:`falls_short` says what is not proven. If a family of another package cannot be read or solved,
+        its one check fails and says why.
     """
     checks: list[Check] = []
     for name in families() if names is None else names:
