@@ -242,10 +242,7 @@ def _features(m: int) -> NDArray[np.float64]:
 
 
 def _index_of(features: NDArray[Any], m: int, K: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of feature j and face k in a constraint on some features of all faces.
-
-    The constraint has the shape (K, number of `features`). The index of other features and the bias is -1.
-    """
+    """Return the index (m+1, K) of feature j and face k in a constraint (K, len(features)); -1 if absent."""
     index = np.full((m + 1, K), -1, dtype=np.int64)
     index[features] = np.arange(K * len(features)).reshape(K, len(features)).T
     return index
@@ -352,8 +349,7 @@ def recover(
 def pairs(seed: int = 0) -> list[Duality]:
     """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(n=24, m=5, seed=seed)
-    # Along feature 0, positives are on both sides of the negatives.
-    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)  # positives are on both sides along feature 0
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
     C, K, assignment = np.where(y > 0, 1.0, 0.7), 2, (side > 0).astype(int)
     # Features are negated such that the sign constraint of feature 1 is active, and no other one: if all

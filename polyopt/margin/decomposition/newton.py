@@ -23,7 +23,7 @@ The Cholesky factor is computed once and then updated: the upper triangular U wi
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
 The phase (:class:`NewtonPhase`) is run if its estimated work is less than a fraction of the work of the
-working sets (subproblems of some hundred samples) so far, and than the work that these are forecast to need.
+working sets (subproblems of some hundred samples) so far, and less than the work forecast for them.
 The method (:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
@@ -51,15 +51,14 @@ class WorkEstimates:
     """Constants of the estimates of memory and work that decide if a Newton phase is run."""
 
     bytes_per_entry: float = 4 * 8.0  # memory per entry: matrix, factor, and two copies while factorising
-    set_work: float = 5e7  # multiplications of a working set, besides kernel rows, steps and the next term
-    set_work_per_sample: float = 1e4  # further multiplications of a working set, per sample of the fit
+    set_work: float = 5e7  # fixed work of a working set in multiplications, besides kernel rows and steps
+    set_work_per_sample: float = 1e4  # work of a working set in multiplications, per sample of the fit
     pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
     max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
     uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
 
 
 WORK = WorkEstimates()
-
 
 # Take at most `pivots` pivots with the factor U of the free variables; return the exit code. "!" marks arrays
 # that are changed. K: kernel matrix. U: factor, with space for p free variables. F: free variables, then -1.
@@ -126,8 +125,7 @@ class ActiveSet:
     def _factorise(self, U: Vector, clock: Clock) -> bool:
         """Compute `U` with the least sufficient ridge; return False if no ridge suffices, or time is over.
 
-        The lower factor L = U' is computed in place of the matrix, by blocks of columns between which the
-        clock is checked.
+        L = U' is computed in place of the matrix, by blocks of columns; the clock is checked between blocks.
         """
         F, n, block = self._free, len(self._free), self._options.block_columns
         while self._ridge < self._options.max_ridge:
@@ -168,10 +166,7 @@ def solve_pivots(
     K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, max_pivots: int, clock: Clock,
     options: Options = DEFAULTS,
 ) -> int:  # fmt: skip
-    """Solve for q samples by :class:`ActiveSet`, changing g and beta; return the number of pivots.
-
-    g and beta are restored if they overflow.
-    """
+    """Run an :class:`ActiveSet`, changing g and beta unless they overflow; return the number of pivots."""
     active_set = ActiveSet(K, g, beta, phi, options)
     before = g.copy(), beta.copy()
     active_set.run(tol, max_pivots, clock)
@@ -229,7 +224,7 @@ class NewtonPhase:
         return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
 
     def _double_row_work(self, tol: float) -> float:
-        """Return the work of kernel rows in double precision, one for each β_i ≠ 0; 0 if single is enough."""
+        """Return the work of double-precision kernel rows for all β_i ≠ 0; 0 if `tol` does not need them."""
         state = self._state
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
@@ -291,10 +286,8 @@ class NewtonPhase:
     def run(self, tol: float, *, force: bool = False) -> None:
         """Run the phase if memory suffices and its work is within two limits.
 
-        The limits are a fraction of the work of the working sets so far, less the work of earlier phases, and
-        the work that the working sets are forecast to need.
-
-        force: ignore the forecast, not the first limit.
+        The first is a fraction of the work of the working sets so far, less the work of earlier phases; the
+        second, ignored with `force`, is the work that the working sets are forecast to need.
         """
         state, history = self._state, self._history
         violation = state.violation()
