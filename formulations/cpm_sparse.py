@@ -154,8 +154,8 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
     if penalty.group > 0:
         tau = cp.Parameter(nonneg=True, name="tau", value=penalty.group)
         s = cp.Variable(penalty.n_groups, name="s")
-        # A second-order cone's multiplier has one entry for the bound, then one for each entry of the norm.
         terms.cost, terms.text = terms.cost + tau * cp.sum(s), f"{terms.text} + τ Σₗ sₗ"
+        # A second-order cone's multiplier has one entry for the bound, then one for each entry of the norm.
         terms.rows += (
             Row("group", cp.SOC(s, by_groups(penalty, faces), axis=0), "sqrt(Σₖⱼ Gₗⱼ Wₖⱼ²) ≤ sₗ", "q",
                 "first entry: $τ$; other entries: minus $τ$ times a subgradient of the group's norm"),

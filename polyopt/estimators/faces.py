@@ -260,18 +260,18 @@ class FaceClassifier(PairwiseClassifier):
     _X: Any = field(init=False, default=None)
     _y: Any = field(init=False, default=None)  # labels in the paper's signs
     _rows: Any = field(init=False, default=None)  # row numbers in the data passed to fit
-    _costs: Any = field(init=False, default=None)
-    _assignment: NDArray[np.int64] | None = field(init=False, default=None)
+    _costs: Any = field(init=False, default=None)  # cost of each sample
+    _assignment: NDArray[np.int64] | None = field(init=False, default=None)  # active faces (n,)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
     _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
     # Mean and spread of each feature, kept if the training data are dropped.
     _typical: tuple[Any, Any] | None = field(init=False, default=None)
     _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
     _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines, if there are two polytopes
-    _max_spread_ratio: ClassVar[float] = 1e6  # see `scaling_advice`; MAX_SPREAD_RATIO in ``polyhedral``
+    _max_spread_ratio: ClassVar[float] = 1e6  # largest one without advice to scale; 1e4 in ``polyhedral``
     _outward: ClassVar[float] = 1.0  # +1 if scores of faces are positive outside, -1 if positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
-    _is_double_sided: ClassVar[bool] = False  # True if it learns a polytope for each class
+    _is_double_sided: ClassVar[bool] = False  # True if the method has a polytope for each class
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -281,7 +281,7 @@ class FaceClassifier(PairwiseClassifier):
             type(self).__name__,
         )
 
-    # -- sizes and inside labels --------------------------------------------------------------
+    # -- sizes and inside labels -------------------------------------------------------------
 
     def _check_sizes(self, X: Any, weights: NDArray[Any], C: float = 1.0) -> None:
         """Raise ValueError for numbers whose squares and products may overflow."""
