@@ -39,9 +39,10 @@ T, the norms of groups and ξ follow from W.
 Multipliers
 -----------
 alpha_ik is the rate at which the cost rises with the margin required of sample i on face k. r_kj is λ or −λ
-if W_kj is positive or negative; if W_kj = 0, the weight stays 0 until λ falls to |r_kj|. q is the same for
-whole groups. δ_kj is the rate at which the cost would fall with a weight of the forbidden sign. The optimum
-rises with λ at the rate Σ |W_kj|, and with τ at the rate Σ_l s_l, for the primal's s.
+if W_kj is positive or negative; if W_kj = 0, the weight stays 0 until λ falls to |r_kj|. For each group,
+(q_kj) is τ times the unit vector along the group's weights; if these are all 0, ‖(q_kj)‖ ≤ τ. δ_kj is the
+rate at which the cost would fall with a weight of the forbidden sign. The optimum rises with λ at the rate
+Σ |W_kj|, and with τ at the rate Σ_l s_l, for the primal's s.
 
 Infeasible when
 ---------------
@@ -103,7 +104,7 @@ class FaceTerms:
     """The terms and rows that a penalty on faces adds to a program."""
 
     cost: Any = 0.0  # term of the primal's objective
-    text: str = ""  # `cost` as printed, with its first ``+``; empty without a term
+    text: str = ""  # `cost` as printed, beginning with `` + ``; empty without a term
     subtracted: Any = 0.0  # (K, m+1): term subtracted from V in the dual
     # fields of a Program, to be added to those of the program without penalty
     rows: tuple[Row, ...] = ()
@@ -137,16 +138,16 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
     """Return the terms of the primal for faces W (K, m+1), the bias last: the penalty's cost and rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
-    # The last field `at` of a Row: the index in the constraint for each j, k of the printed text.
+    # `at`, the last field of a Row: the position in the constraint's array of each printed index pair (j, k).
     by_weight = _index_of(np.arange(m), m, K)
     if penalty.l1 > 0:
         lam = cp.Parameter(nonneg=True, name="lam", value=penalty.l1)
         T = cp.Variable((K, m), name="T")
         terms.cost, terms.text = lam * cp.sum(T), " + λ Σₖⱼ Tₖⱼ"
-        says = "part of $λ$ on this side of the weight; both parts add up to $λ$"
+        meaning = "part of $λ$ on this side of the weight; both parts add up to $λ$"
         terms.rows = (
-            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, by_weight),
-            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, by_weight),
+            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", meaning, by_weight),
+            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", meaning, by_weight),
         )
         terms.variables["T"], terms.parameters["lam"] = T, lam
         terms.data |= {"Tₖⱼ": _padded(T, K), "F": _features(m)}
@@ -154,9 +155,10 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         tau = cp.Parameter(nonneg=True, name="tau", value=penalty.group)
         s = cp.Variable(penalty.n_groups, name="s")
         terms.cost, terms.text = terms.cost + tau * cp.sum(s), f"{terms.text} + τ Σₗ sₗ"
+        # A second-order cone's multiplier has one entry for the bound, then one for each entry of the norm.
         terms.rows += (
             Row("group", cp.SOC(s, by_groups(penalty, faces), axis=0), "sqrt(Σₖⱼ Gₗⱼ Wₖⱼ²) ≤ sₗ", "q",
-                "$τ$; and under it $τ$ times a subgradient of the group's norm, with its sign changed"),
+                "first entry: $τ$; other entries: minus $τ$ times a subgradient of the group's norm"),
         )  # fmt: skip
         terms.variables["s"], terms.parameters["tau"] = s, tau
         terms.data["G"] = membership(penalty)
@@ -177,6 +179,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
     by_weight = _index_of(np.arange(m), m, K)
     terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
+    # Printed values of absent parts; those of present parts are set below.
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
     if penalty.l1 > 0:
         lam, r = cp.Parameter(nonneg=True, name="lam", value=penalty.l1), cp.Variable((K, m), name="r")
@@ -186,8 +189,6 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
             Row("lower", -r <= lam, "−rₖⱼ ≤ λ for Fⱼ > 0", "W_minus",
                 "the negative part of the weight $Wₖⱼ$", by_weight),
         )  # fmt: skip
-        if penalty.group == 0.0:  # else W is the multiplier of the row ``group``
-            terms.letters["Wₖ"] = "face $k$ of the primal"
         terms.variables["r"], terms.parameters["lam"] = r, lam
         terms.data |= {"rₖⱼ": _padded(r, K), "F": _features(m)}
         terms.subtracted = terms.subtracted + _padded(r, K)
@@ -196,7 +197,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         radii = tau * np.ones(penalty.n_groups)
         terms.rows += (
             Row("group", cp.SOC(radii, by_groups(penalty, q), axis=0), "sqrt(Σₖⱼ Gₗⱼ qₖⱼ²) ≤ τ", "W",
-                "the norm of the group; and under it its weights, with the sign changed"),
+                "first entry: the norm of the group's weights; other entries: minus these weights"),
         )  # fmt: skip
         terms.variables["q"], terms.parameters["tau"] = q, tau
         terms.data |= {"qₖⱼ": _padded(q, K), "G": membership(penalty)}
@@ -208,14 +209,14 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
             Row("sign", delta >= 0, "δₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
                 "the absolute value of a weight with a required sign", _index_of(signed, m, K)),
         )  # fmt: skip
-        padded = delta @ np.eye(m + 1)[signed]
+        padded = delta @ np.eye(m + 1)[signed]  # 0 for features without sign constraint and for biases
         terms.variables["delta"], terms.data["δₖⱼ"] = delta, padded
         terms.subtracted = terms.subtracted - cp.multiply(np.tile(signs, (K, 1)), padded)
     return terms
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return a row of each kind, for one face of one feature: the letters and meanings of multipliers."""
+    """Return an example of each row, for one face and feature: its multiplier's letter and meaning."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -241,10 +242,7 @@ def _features(m: int) -> NDArray[np.float64]:
 
 
 def _index_of(features: NDArray[Any], m: int, K: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of feature j and face k in a constraint on some features of all faces.
-
-    The constraint has the shape (K, number of `features`). The index of other features and the bias is -1.
-    """
+    """Return the index (m+1, K) of feature j and face k in a constraint (K, len(features)); -1 if absent."""
     index = np.full((m + 1, K), -1, dtype=np.int64)
     index[features] = np.arange(K * len(features)).reshape(K, len(features)).T
     return index
@@ -257,13 +255,13 @@ def membership(penalty: FacePenalty) -> NDArray[np.float64]:
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """Return a matrix with the entries (k, j) of each group in a column of its own, padded with zeros."""
+    """Return a matrix with a column for each group: its entries (k, j) of `part` (K, m), then zeros."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     longest, L = int(counts.max()), penalty.n_groups
     order = np.argsort(penalty.groups, kind="stable")
     rank = np.arange(m) - np.concatenate([[0], np.cumsum(counts)])[penalty.groups[order]]
-    # Entry (k, j) of `part` has the flat index k m + j, and goes to row k * longest + rank of its column.
+    # Entry (k, j) of `part` has flat index k m + j, and goes to row k * longest + (rank of j in its group).
     k = np.repeat(np.arange(K), m)
     target = (k * longest + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
     source = k * m + np.tile(order, K)
@@ -323,7 +321,7 @@ def fixed_assignment_dual(
         objective, text = cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²"
         terms.rows += (cpm.norm_row(s, N.T, "‖Nₖ‖ ≤ sₖ"),)
         terms.variables["s"] = s
-    terms.letters["Wₖ"] = "face $k$ of the primal"
+    terms.letters["Wₖ"] = "face $k$ of the primal"  # for the meanings of the rows' multipliers
     return terms.added_to(
         plain, name=f"cpm_sparse.{loss}_{margin}_dual", source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(objective), text=text,
@@ -336,7 +334,7 @@ def recover(
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return the primal variables from the dual's alpha (n, K).
 
-    `radius` (m+2, K) is for margin="worst": the multipliers of the dual's row norm, −W below the first row.
+    `radius` (m+2, K) is for margin="worst": the multipliers of the dual's row norm, −W' below the first row.
     """
     X, y = as_data(X, y)
     if radius is None:
@@ -351,11 +349,11 @@ def recover(
 def pairs(seed: int = 0) -> list[Duality]:
     """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(n=24, m=5, seed=seed)
-    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)  # positives are on both sides along feature 0
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
     C, K, assignment = np.where(y > 0, 1.0, 0.7), 2, (side > 0).astype(int)
-    # Features 1 to 3 are one group; weights of 1 and 2 are at most 0, of 3 at least 0. Only that of 1 is 0 by
-    # its sign: a group of zeros would have no gradient.
+    # Features are negated such that the sign constraint of feature 1 is active, and no other one: if all
+    # weights of a group were 0, the derivative by its penalty would not exist.
     X = X * np.where((y @ X < 0) == np.isin(np.arange(5), (2, 4)), 1.0, -1.0)
     full = FacePenalty.of(5, l1=0.1, group=0.2, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
     plain = FacePenalty.of(5, l1=0.2, signs={4: -1})

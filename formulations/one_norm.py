@@ -119,7 +119,7 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
     """Return the expansion f of primal and dual, and the cost parameter (n,)."""
     matrix, labels = as_data(K, y)
-    return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))
+    return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))  # centres: the samples
 
 
 def pairs(seed: int = 0) -> list[Duality]:

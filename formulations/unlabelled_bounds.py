@@ -53,15 +53,15 @@ def families(
     return bounded_families(labels, margin_costs, B, n_unlabelled, bound_cost=bound_costs, training=training)
 
 
-def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Extend multipliers, by family or letter, with zeros to all `count` samples; the first n are labelled.
+def extend_multipliers(multipliers: Mapping[str, Vector], n: int, n_total: int) -> dict[str, Vector]:
+    """Extend multipliers, by family or letter, with zeros to all `n_total` samples; the first n are labelled.
 
     Multipliers of margins may be given for the labelled samples only, those of bounds for the unlabelled.
     """
     extended = dict(multipliers)
     for name, vector in multipliers.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):
-            extended[name] = np.append(vector, np.zeros(count - n))
-        elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (count - n,):
+            extended[name] = np.append(vector, np.zeros(n_total - n))
+        elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (n_total - n,):
             extended[name] = np.append(np.zeros(n), vector)
     return extended

@@ -30,9 +30,9 @@ def duals_frame(
 ) -> "pd.DataFrame":  # fmt: skip
     """Return the rows of the margin constraints and slacks, in the order of the samples.
 
-    Column ``slack`` is ξ for a slack, and y f − 1 + ξ for a margin constraint. Column ``state`` of a margin
-    constraint follows from its multiplier: at the cost the sample is inside the margin, at 0 beyond it, else
-    on it (or inside, if faces tie for a common ξ_i). Without multipliers the state follows from y f.
+    Column ``slack`` is ξ for a slack, and y f − 1 + ξ for a margin constraint; f is the face's score. Column
+    ``state`` of a margin constraint follows from α: "inside the margin" if α = C_i, "beyond the margin" if
+    α = 0, else "on the margin" (or inside, if faces tie for a common ξ_i); without α it follows from y f.
 
     X (n, m): samples, scaled as for the solver.
     y, C (n,): labels, +1 outside and -1 inside, and costs of slack.
@@ -46,7 +46,7 @@ def duals_frame(
     alpha = solution.duals.get("margin", np.full(outputs.shape, np.nan))
     hinge = slacks(outputs, y[:, None])
     has_one_slack = (y < 0) & (loss == "max")  # for all faces together
-    sample, face = np.nonzero(Z)
+    sample, face = np.nonzero(Z)  # of each margin constraint
     tol = _ZERO_TOL * float(C.max())
     multiplier, output, cost = alpha[sample, face], outputs[sample, face], C[sample]
     xi = np.where(has_one_slack[:, None], hinge.max(axis=1, keepdims=True), hinge)[sample, face]
@@ -60,7 +60,7 @@ def duals_frame(
         "row": "margin", "letter": "alpha", "sample": rows[sample], "face": face, "label": label,
         "multiplier": multiplier, "slack": y[sample] * output - 1.0 + xi, "output": output, "state": state,
     })  # fmt: skip
-    # A slack common to all faces has the multiplier β_i = C_i − Σ_k α_ik, another one β_ik = C_i − α_ik.
+    # A slack common to all faces has β_i = C_i − Σ_k α_ik, the slack of one face β_ik = C_i − α_ik.
     slack_multiplier = cost - np.where(has_one_slack[sample], alpha.sum(axis=1)[sample], multiplier)
     slack_rows = pd.DataFrame({
         "row": "slack", "letter": "beta", "sample": rows[sample],
@@ -78,8 +78,8 @@ def penalty_rows(
     """Return the multipliers of the ℓ1 and group penalties and of the signs: a row per face and feature.
 
     The weights satisfy 2 W = V − r − q + σδ with multipliers r of the ℓ1 penalty, q of the groups, and δ of
-    the signs σ. The columns are those of a slack, but ``sample`` is -1, ``output`` is the weight, and the
-    column ``feature`` replaces ``slack``.
+    the signs σ. Columns as in :func:`duals_frame`, but ``sample`` is -1, ``label`` is None, ``output`` is the
+    weight, ``state`` tells if the weight is zero, and ``feature`` is there instead of ``slack``.
 
     V, W (K, m+1): the sums v_k = Σ_i α_ik y_i x̃_i, and the faces.
     names (m,): names of the features; by default their numbers.
@@ -87,20 +87,21 @@ def penalty_rows(
     """
     import pandas as pd
 
-    q_and_bias = 0.0 if q is None else np.column_stack([q, np.zeros(len(q))])  # biases have no penalty
-    r, optimal_q, delta = penalty.dual_variables(V - q_and_bias)
+    # Given q, the r and δ of V − q are optimal, and the q of V − q is not used. Biases have no penalty.
+    given_q = 0.0 if q is None else np.column_stack([q, np.zeros(len(q))])
+    r, optimal_q, delta = penalty.dual_variables(V - given_q)
     q = optimal_q if q is None else q
     face_index, feature_index = (index.ravel() for index in np.indices(r.shape))
     feature_names = np.array(range(penalty.n_features) if names is None else names, dtype=object)
-    weight, all_pairs = W[:, :-1].ravel(), np.ones(r.size, dtype=bool)
-    families: list[tuple[str, str, Any, Any]] = []  # name, letter, multipliers (K, m), mask of the pairs
+    weight, all_pairs = W[:, :-1].ravel(), np.ones(r.size, dtype=bool)  # pairs of a face and a feature
+    kinds: list[tuple[str, str, Any, Any]] = []  # row name, letter, multipliers (K, m), mask of rows to list
     if penalty.l1 > 0.0:
-        families.append(("upper", "r_plus", np.maximum(r, 0.0), all_pairs))
-        families.append(("lower", "r_minus", np.maximum(-r, 0.0), all_pairs))
+        kinds.append(("upper", "r_plus", np.maximum(r, 0.0), all_pairs))
+        kinds.append(("lower", "r_minus", np.maximum(-r, 0.0), all_pairs))
     if penalty.group > 0.0:
-        families.append(("group", "q", q, all_pairs))
+        kinds.append(("group", "q", q, all_pairs))
     if penalty.signs.any():
-        families.append(("sign", "delta", delta, penalty.signs[feature_index] != 0))
+        kinds.append(("sign", "delta", delta, penalty.signs[feature_index] != 0))
     frames = [
         pd.DataFrame({
             "row": row, "letter": letter, "sample": -1,
@@ -108,6 +109,6 @@ def penalty_rows(
             "feature": feature_names[feature_index[mask]], "multiplier": values.ravel()[mask],
             "output": weight[mask], "state": np.where(weight[mask] != 0.0, "in use", "held at zero"),
         })
-        for row, letter, values, mask in families
+        for row, letter, values, mask in kinds
     ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)

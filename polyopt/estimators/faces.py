@@ -2,9 +2,7 @@
 
 A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. Each
 classifier is the method of a paper, in whose programs the labels are +1 and -1. A method with a polytope for
-each class (two *sides*) has one machine for each. The spread of a feature is its standard deviation.
-
-In this order: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
+each class has two machines, its *sides*. The spread of a feature is its standard deviation.
 """
 
 from __future__ import annotations
@@ -41,21 +39,19 @@ if TYPE_CHECKING:
     from polyopt.explanations import ModelExplanation, SampleExplanation
 
 MAX_SPREAD_RATIO = 1e4
-"""Ratio of the spreads of two features above which a warning advises scaling."""
+"""Ratio of the spreads of two features above which scaling is advised, for ``polyopt.polyhedral``."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the checks of samples and of the scoring.
+    """Thresholds of the sample checks and of scoring.
 
-    max_size: largest entry of X and largest sum of costs; squares and products of larger numbers may
-        overflow.
+    max_size: largest entry of X and sum of costs; squares and products of larger numbers may overflow.
     max_offset: distance of a feature's mean from 0, in spreads, above which a warning advises centring.
-    measured_entries: number of entries of X, in equidistant rows, that give means and spreads.
+    measured_entries: number of entries of X, in equidistant rows, from which means and spreads are estimated.
     rows_per_block: number of dense samples scored at a time in single precision; a block stays in the cache.
     max_score_error: largest error of a score in single precision.
-    max_single_entry: largest entry of a sample for which weights that underflow in single precision do not
-        change a score.
+    max_single_entry: largest entry at which weights that underflow in single precision change no score.
     """
 
     max_size: float = 1e100
@@ -69,7 +65,7 @@ class Options:
 OPTIONS = Options()
 
 
-# -- sizes and sides -------------------------------------------------------------------------------------
+# -- sizes and inside labels ------------------------------------------------------------------------------
 
 
 def check_sizes(max_entry: float, total_cost: float, options: Options = OPTIONS) -> None:
@@ -127,14 +123,14 @@ def scaling_advice(
             j = int(offset.argmax())
             advice.append(
                 f"feature {j if names is None else repr(names[j])} lies around {mean[j]:.3g} with a spread "
-                f"of {spread[j]:.3g}, and a bias that reaches so far is penalised or bounded as weights are; "
-                "take the mean away first (StandardScaler)"
+                f"of {spread[j]:.3g}, and a bias of that size is penalised or bounded like a weight; "
+                "subtract the mean first (StandardScaler)"
             )
     spread = spread[spread > 0]
     if len(spread) and (spread.max() > max_ratio * min(spread.min(), 1.0) or spread.min() < 1.0 / max_ratio):
         advice.append(
-            f"the features' spreads are from {spread.min():.3g} to {spread.max():.3g}, and its steps "
-            "and penalties treat all alike; scale them to unit variance first (StandardScaler)"
+            f"the features' spreads are from {spread.min():.3g} to {spread.max():.3g}, and steps and "
+            "penalties treat all features alike; scale them to unit variance first (StandardScaler)"
         )
     return advice
 
@@ -212,7 +208,9 @@ class FaceClassifier(PairwiseClassifier):
     """Base of the classifiers with faces.
 
     A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and with the signs of its
-    paper, and ``_side``: +1 if ``classes_[1]`` is the positive class of the paper, -1 if ``classes_[0]`` is.
+    paper. ``_outward``, constant, is the paper's label of the class outside, and the sign of a face's scores
+    outside; ``_side``, fitted, is the paper's label of ``classes_[1]``. ``_sides`` are no signs, but the two
+    machines of a method with two polytopes.
 
     Parameters
     ----------
@@ -262,18 +260,18 @@ class FaceClassifier(PairwiseClassifier):
     _X: Any = field(init=False, default=None)
     _y: Any = field(init=False, default=None)  # labels in the paper's signs
     _rows: Any = field(init=False, default=None)  # row numbers in the data passed to fit
-    _costs: Any = field(init=False, default=None)
-    _assignment: NDArray[np.int64] | None = field(init=False, default=None)
+    _costs: Any = field(init=False, default=None)  # cost of each sample
+    _assignment: NDArray[np.int64] | None = field(init=False, default=None)  # active faces (n,)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
     _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
     # Mean and spread of each feature, kept if the training data are dropped.
     _typical: tuple[Any, Any] | None = field(init=False, default=None)
     _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
-    _sides: tuple[Any, ...] | None = field(init=False, default=None)  # the machines of two polytopes, if two
-    _max_spread_ratio: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
-    _outward: ClassVar[float] = 1.0  # +1 if faces are positive outside, -1 if they are positive inside
+    _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines, if there are two polytopes
+    _max_spread_ratio: ClassVar[float] = 1e6  # largest one without advice to scale; 1e4 in ``polyhedral``
+    _outward: ClassVar[float] = 1.0  # +1 if scores of faces are positive outside, -1 if positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
-    _is_double_sided: ClassVar[bool] = False  # True if it learns a polytope for each class
+    _is_double_sided: ClassVar[bool] = False  # True if the method has a polytope for each class
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -283,7 +281,7 @@ class FaceClassifier(PairwiseClassifier):
             type(self).__name__,
         )
 
-    # -- sizes and sides ---------------------------------------------------------------------
+    # -- sizes and inside labels -------------------------------------------------------------
 
     def _check_sizes(self, X: Any, weights: NDArray[Any], C: float = 1.0) -> None:
         """Raise ValueError for numbers whose squares and products may overflow."""
@@ -301,14 +299,15 @@ class FaceClassifier(PairwiseClassifier):
         """Return `_side` by the parameter `inside_label`; 1 if that is None."""
         if self.inside_label is None:
             return 1.0
+        # The class inside has the paper's label −_outward.
         return -self._outward if inside_class_index(self.inside_label, self.classes_) else self._outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        inside = "earlier" if self._outward > 0 else "later"
         if not self._is_double_sided:
+            inside = "earlier" if self._outward > 0 else "later"
             refuse_inside_label(self.inside_label, len(self.classes_), inside)
         machine = super()._for_pairs(X, weights)
-        if self.penalty is not None:  # pairs have no names of features
+        if self.penalty is not None:  # machines of pairs have no feature names: refer to features by number
             machine.set_params(penalty=self.penalty.numbered(self._names()))
         return machine
 
@@ -317,8 +316,8 @@ class FaceClassifier(PairwiseClassifier):
 
     def _label(self, outside: bool) -> Any:
         self._need_one_polytope("outer_label_" if outside else "inside_label_")
-        is_positive = outside == (self._outward > 0)  # in the paper's programs
-        return self.classes_[int(is_positive == (self._side > 0))]
+        is_paper_positive = outside == (self._outward > 0)
+        return self.classes_[int(is_paper_positive == (self._side > 0))]
 
     @property
     def outer_label_(self) -> Any:
@@ -337,11 +336,11 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def _asked_penalty(self) -> FacePenalty:
-        """The penalty of the last fit; before a fit, the parameter."""
+        """The penalty of the last fit (`_asked`: the parameters of that fit); before a fit, the parameter."""
         return getattr(self, "_asked", {}).get("penalty", self.penalty) or FacePenalty()
 
     def _face_penalty(self) -> Any:
-        """Return the penalty, with sign constraints of the paper's faces; None if there is none."""
+        """Return the penalty, with its sign constraints in the signs of the paper; None if there is none."""
         penalty = self._asked_penalty.of_features(self.n_features_in_, self._names(), self._side)
         return None if penalty.is_absent else penalty
 
@@ -423,7 +422,7 @@ class FaceClassifier(PairwiseClassifier):
     def _need_one_polytope(self, what: str) -> None:
         check_is_fitted(self)
         if not self._is_one_polytope:
-            raise AttributeError(f"{what} is of one polytope: use the machines in sides_ or estimators_")
+            raise AttributeError(f"{what} needs a machine of one polytope: use one in sides_ or estimators_")
 
     @property
     def polytope_(self) -> Polytope:
@@ -444,7 +443,7 @@ class FaceClassifier(PairwiseClassifier):
     def assignment_(self) -> NDArray[np.int64]:
         """Active face of each training sample."""
         if self._assignment is None:
-            raise AttributeError("assignment_ needs a fit on whole data with one polytope")
+            raise AttributeError("assignment_ needs a fit on complete data (no partial_fit), one polytope")
         return self._assignment
 
     # -- probabilities -----------------------------------------------------------------------
@@ -457,7 +456,7 @@ class FaceClassifier(PairwiseClassifier):
             calibrate(self, X, y, weights, clock)
 
     def _finish_fit(self) -> None:
-        drop_incomplete(self)
+        drop_incomplete(self)  # removes the calibration curves of all pairs if one pair has none
 
     @available_if(has_probabilities)
     def predict_proba(self, X: SamplesLike) -> Array:
@@ -476,26 +475,25 @@ class FaceClassifier(PairwiseClassifier):
         """
         model, samples = self._prepared(X)
         if model._is_binary:
-            second = model._second_probabilities(samples)
+            second = model._probabilities_of_second_class(samples)
             return np.column_stack([1.0 - second, second])
         return model._coupled_probabilities(samples, calibrated=is_calibrated(model))
 
-    def _second_probabilities(self, X: Any, calibrated: bool = True) -> Array:
+    def _probabilities_of_second_class(self, X: Any, calibrated: bool = True) -> Array:
         """Return the probabilities (t,) of ``classes_[1]``, calibrated if there is a curve.
 
-        Uncalibrated probabilities are clipped to the side of 1/2 of the label, so that ``argmax`` agrees with
-        ``predict`` in spite of rounding.
+        Uncalibrated probabilities are kept above 1/2 if the label is ``classes_[1]``, else at most 1/2, so
+        that ``argmax`` agrees with ``predict`` in spite of rounding.
         """
         if calibrated and self.calibration_ is not None:
-            second: Array = self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1]
-            return second
+            return np.asarray(self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1])
         log_odds = self._log_odds(X)
         second = expit(log_odds)
         return np.where(log_odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
 
     def _coupled_probabilities(self, X: Any, calibrated: bool) -> Array:
         """Return the probabilities of more than two classes, from those of the pairs."""
-        pairs = [part._as_fitted()._second_probabilities(X, calibrated) for part in self.estimators_]
+        pairs = [part._as_fitted()._probabilities_of_second_class(X, calibrated) for part in self.estimators_]
         return couple_pairs(np.column_stack(pairs), len(self.classes_))
 
     def _log_odds(self, X: Any) -> Array:
@@ -508,11 +506,13 @@ class FaceClassifier(PairwiseClassifier):
         return self._models_probabilities
 
     def _scores(self, X: Any) -> Array:
+        """Return the scores of samples; for several classes by the model, its log-probabilities."""
         if self._is_binary or not self._decides_by_model:
             return super()._scores(X)
         return np.log(self._coupled_probabilities(X, calibrated=False))
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
+        """Return the class indices (t,) of samples."""
         if self._is_binary or not self._decides_by_model:
             return super()._labels(X)
         return self._coupled_probabilities(X, calibrated=False).argmax(axis=1)
@@ -578,21 +578,23 @@ class FaceClassifier(PairwiseClassifier):
     # -- without the data --------------------------------------------------------------------
 
     def _drop_data(self, original: Self) -> None:
+        """Remove the training data from this copy of the binary machine `original`."""
         typical = original._typical_values() if original._is_one_polytope else None
         self._forget()
         self._typical = typical
         self._drop_solution_arrays(original)
 
     def _drop_data_of_pairs(self, original: Self) -> None:
+        """Remove the training data from this copy for several classes; its pairs have none already."""
         self._forget()
-        self._hold_no_rows()
+        self._clear_rows()
 
     def _forget(self) -> None:
         """Remove the training data and the attributes computed from them."""
         self._X = self._y = self._rows = self._costs = None
         self._assignment = self._stream = self._polytope = self._typical = None
 
-    def _hold_no_rows(self) -> None:
+    def _clear_rows(self) -> None:
         """Set empty row numbers: the pairs of classes of this machine have no training data."""
         no_rows = np.empty(0, dtype=int)
         self._rows, self._pair_places = no_rows, [no_rows] * len(self.pairs_)

@@ -63,7 +63,7 @@ def _begin_pairs(machine: Any) -> object:
     """Set ``estimators_`` to an unfitted classifier for each pair of classes, and return them."""
     machine.pairs_ = list(combinations(machine.classes_, 2))
     machine.estimators_ = [machine._for_pairs(None, np.empty(0)) for _ in machine.pairs_]
-    machine._hold_no_rows()
+    machine._clear_rows()
     return machine.estimators_
 
 

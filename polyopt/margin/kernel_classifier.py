@@ -6,11 +6,11 @@ are fitted one against one: a binary machine for each pair of classes. A classif
 expansions, those with a nonzero coefficient.
 
 In this file `codes` (n,) are the classes of samples as numbers, -1 for a sample without label, and `weights`
-(n,) the samples' weights. There are three kinds of indices of samples:
+(n,) the samples' weights. Samples of weight 0 are dropped before a fit. Samples have three numberings:
 
-* rows (`_rows`): indices in the data given to the fit; for the machine of a pair, in the pair's samples;
-* positions: indices in the stored samples `_X`, which are not all rows (samples of weight 0 are left out);
-* `_pair_places`: for each pair, the indices of its samples among the samples of the fit of all classes.
+* row (`_rows`): index in the data passed to the fit; for the machine of a pair, in the samples of its pair;
+* position (`_support_places`, `_used`): index in the stored samples `_X` (with data, all those of the fit);
+* fit index (`_pair_places`, an array for each pair): index among the samples of the fit of all classes.
 """
 
 from abc import abstractmethod
@@ -66,8 +66,8 @@ class KernelClassifier(PairwiseClassifier):
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
         Coefficients of the support vectors in ``Σ_i coef_i k(x_i, x)``. For two classes, they are positive in
         favour of ``classes_[1]``. For more classes, they have the layout of scikit-learn's SVC: a column for
-        each support vector, and a row for each class but its own; positive in favour of the pair's earlier
-        class.
+        each support vector, and a row for each other class. A coefficient is positive in favour of the
+        earlier class of its pair.
     coef_ : ndarray of shape (1, m), or (n_pairs, m)
         Normal vector of the hyperplane, or one for each pair of classes in the order of ``pairs_``; for the
         linear kernel only. As in SVC, scores are positive for ``classes_[1]`` if there are two classes, and
@@ -93,13 +93,13 @@ class KernelClassifier(PairwiseClassifier):
         "gamma_", "intercept_", "pairs_", "_asked",
     )  # fmt: skip
     # `_X` has the samples of the fit; without data (`_drop_data`) only those of the expansion, or for a pair
-    # of classes those of the expansions of all pairs. Model files have the same names.
+    # of classes those of the expansions of all pairs. Model files have these names, so they do not change.
     _X: Any = field(init=False, default=None)  # samples, or a precomputed Gram matrix (None without data)
     _y: Any = field(init=False, default=None)  # signs of their labels; None without data
-    _rows: Any = field(init=False, default=None)  # rows of the samples
-    _support_places: Any = field(init=False, default=None)  # positions of the support vectors `support_`
+    _rows: Any = field(init=False, default=None)  # row of each position
+    _support_places: Any = field(init=False, default=None)  # position of each vector of `support_`
     _used: Any = field(init=False, default=None)  # without data: positions of the samples of the expansion
-    _second: Any = field(init=False, default=None)  # without data: mask of these that are of classes_[1]
+    _second: Any = field(init=False, default=None)  # without data: True for those of `_used` of classes_[1]
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -151,13 +151,14 @@ class KernelClassifier(PairwiseClassifier):
         return super()._pair_scores(X) if scorer is None else scorer.scores(X)
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        # The scorer uses `exact_labels` for samples that it cannot decide in a faster precision.
+        # The scorer uses `exact_labels` for samples whose label is uncertain in single precision.
         scorer, exact_labels = scorer_of(self), super()._labels
         return exact_labels(X) if scorer is None else scorer.labels(X, exact_labels)
 
     # -- export to ONNX ----------------------------------------------------------------------
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
+        """Append the nodes of a binary machine's scores of tensor x to the ONNX graph; return their name."""
         if self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' has no ONNX graph: fit with the kernel's name")
         # Only machines without data are exported: _X has the samples of the expansion.
@@ -165,6 +166,7 @@ class KernelClassifier(PairwiseClassifier):
         return add_kernel_scores(graph, x, self._kernel, self._X, coef, self.intercept_)
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
+        """Append the nodes of the scores of all pairs, as :meth:`_draw_scores`."""
         machines = [machine._as_fitted() for machine in self.estimators_]
         if self.kernel in ("linear", "precomputed"):
             return super()._draw_pairs(graph, x)
@@ -204,9 +206,10 @@ class KernelClassifier(PairwiseClassifier):
         self.intercept_ = -np.concatenate([pair.intercept_ for pair in self.estimators_])
 
     def _pair_supports(self) -> list[NDArray[np.intp]]:
-        """Return the indices of each pair's support vectors among the samples of the fit."""
+        """Return the fit indices of each pair's support vectors."""
+        # A position in a pair's `_X` is also an index in its `_pair_places`: both have the same samples.
         pairs = zip(self._pair_places, self.estimators_, strict=True)
-        return [samples[machine._support_places] for samples, machine in pairs]
+        return [fit_indices[machine._support_places] for fit_indices, machine in pairs]
 
     def _set_support_of_pairs(self, codes: NDArray[np.intp]) -> None:
         """Set the support vectors of more than two classes: the union of those of all pairs."""
@@ -276,7 +279,11 @@ class KernelClassifier(PairwiseClassifier):
         self._X = None if original.kernel == "precomputed" else original._X[positions]
 
     def _drop_data_of_pairs(self, original: Self) -> None:
-        """Become a copy of `original` without data; its pairs share one array of support vectors."""
+        """Become a copy of `original` without data; the pairs, which have none already, share one `_X`.
+
+        `_X` is the union of their expansions. `_used` and `_support_places` of a pair are positions there,
+        and the `_pair_places` of each pair are all positions.
+        """
         machines = self.estimators_
         self._copy_prediction_attributes(original)
         self.estimators_ = machines
@@ -287,17 +294,13 @@ class KernelClassifier(PairwiseClassifier):
             no_samples = np.empty(0, dtype=int)
             self._rows, self._pair_places = no_samples, [no_samples] * len(machines)
             return
-        # The samples of each pair's expansion, as indices among the samples of the fit of all classes.
-        kept_by_pair = [
-            samples[machine._rows] for samples, machine in zip(original._pair_places, machines, strict=True)
-        ]
+        # Fit indices of the samples of each pair's expansion; a pair's rows index the samples of the pair.
+        pairs = zip(original._pair_places, machines, strict=True)
+        kept_by_pair = [fit_indices[machine._rows] for fit_indices, machine in pairs]
         kept, first = np.unique(np.concatenate(kept_by_pair), return_index=True)  # each sample once
-        X = None
-        if machines[0]._X is not None:
-            X = stack([machine._X for machine in machines])[first]
+        X = None if machines[0]._X is None else stack([machine._X for machine in machines])[first]
         positions = np.arange(len(kept))
         for machine, pair_kept in zip(machines, kept_by_pair, strict=True):
-            # All machines share X, so positions are indices in `kept`.
             machine._X, machine._used, machine._rows = X, np.searchsorted(kept, pair_kept), positions
             if machine._support_places is not None:  # so far positions among the pair's kept samples
                 machine._support_places = machine._used[machine._support_places]
@@ -307,9 +310,8 @@ class KernelClassifier(PairwiseClassifier):
 def variance(X: Matrix, weights: Vector) -> float:
     """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
-    It is computed in two passes: the mean, then the mean square of the differences from the mean, less the
-    square of their mean as a correction for the rounded mean. The one-pass formula, mean square minus squared
-    mean, would lose all digits far from the origin.
+    Two passes: the mean; then the mean square difference from it, corrected by the squared mean difference
+    (rounding of the mean). The one-pass formula loses all digits far from the origin.
     """
     weights = weights / weights.max()  # so that sums do not overflow
     total = X.shape[1] * float(weights.sum())  # weight of all entries

@@ -30,7 +30,7 @@ class SigmaSVM(HingeClassifier):
 
     Minimises ``(1-D)/2 ||w||² + D/2 w'Σw + C Σ ξ_i`` subject to ``y_i (w'(x_i - μ) + b) >= 1 - ξ_i``
     with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_. The intercept is not
-    penalised. (The paper's program for kernels is read with the factor 1/(1-D) on both of its terms.)
+    penalised. (In [1]_, the kernel program has 1/(1-D) on one of its two terms only; here it is on both.)
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class SigmaSVM(HingeClassifier):
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
-            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the kernel has full rank
+            and (self.kernel == "rbf" or self._centred.is_degenerate())  # rank n − 1 once centred
         ):
             warn(
                 self, "at D=1 and a kernel of full rank the machine interpolates the labels whatever "

@@ -22,9 +22,9 @@ which is a proximal term. The step length is still optimal for K itself, and g i
 The Cholesky factor is computed once and then updated: the upper triangular U with
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
-The phase (:class:`NewtonPhase`) is run if its estimated work is less than that of the working sets
-(subproblems of some hundred samples, see ``driver``), both so far and still expected. The method
-(:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
+The phase (:class:`NewtonPhase`) is run if its estimated work is less than a fraction of the work of the
+working sets (subproblems of some hundred samples) so far, and less than the work forecast for them.
+The method (:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,8 @@ from polyopt.linalg.kernels import Samples, submatrix
 from polyopt.margin.decomposition.state import DEFAULTS, History, Options, State, gather_square
 from polyopt.native.library import kernel
 
-_DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of `_pivot`; any other: U has no space for a further variable
+# Exit codes of `_pivot`: optimal; no progress; all pivots taken; U has no space for a further variable.
+_DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,8 @@ class WorkEstimates:
     """Constants of the estimates of memory and work that decide if a Newton phase is run."""
 
     bytes_per_entry: float = 4 * 8.0  # memory per entry: matrix, factor, and two copies while factorising
-    # A working set takes set_work + n set_work_per_sample multiplications besides kernel rows and steps.
-    set_work: float = 5e7
-    set_work_per_sample: float = 1e4
+    set_work: float = 5e7  # fixed work of a working set in multiplications, besides kernel rows and steps
+    set_work_per_sample: float = 1e4  # work of a working set in multiplications, per sample of the fit
     pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
     max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
     uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
@@ -60,15 +60,14 @@ class WorkEstimates:
 
 WORK = WorkEstimates()
 
-
-# Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. "!" marks
-# arrays that are changed. numbers (2,): the number of free variables, and of pivots taken. U (p, p) and F
-# have space for further free variables; `ends` and `slopes` are those of φ, `pieces` (3, q) those of
-# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
+# Take at most `pivots` pivots with the factor U of the free variables; return the exit code. "!" marks arrays
+# that are changed. K: kernel matrix. U: factor, with space for p free variables. F: free variables, then -1.
+# ends, slopes: breakpoints of φ (k rows), and slopes between them (l = k + 1). pieces: see `_linear_pieces`
+# (h = 3). counts: free variables, pivots taken (e = 2). work (v = 8), positions (c = 2): scratch.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
-    "ends: f8 (k, q); slopes: f8 (l, q); pieces!: f8 (h, q); tol: f8; pivots: i8; numbers!: i8 (e); "
+    "ends: f8 (k, q); slopes: f8 (l, q); pieces!: f8 (h, q); tol: f8; pivots: i8; counts!: i8 (e); "
     "work!: f8 (v, q); positions!: i8 (c, q)",
     returns="i8",
 )
@@ -103,31 +102,30 @@ class ActiveSet:
             U = np.zeros((size, size))
             if not self._factorise(U, clock):
                 return False
-            F, numbers = np.full(size, -1, dtype=np.int64), np.array([n, 0])
+            F, counts = np.full(size, -1, dtype=np.int64), np.array([n, 0])
             F[:n] = self._free
             buffers = np.empty((8, q)), np.empty((2, q), dtype=np.int64)
             while True:  # pivot with the updated factor; the clock is checked after `per_check` pivots
                 per_check = 1 + int(options.work_per_check / (4.0 * n * n + q * n + q))
                 exit_code = _pivot(
                     self._K, U, F, self._unit, self._ridge, self._g, self._beta, *self._phi, self._pieces,
-                    tol, min(max_pivots - self.pivots, per_check), numbers, *buffers,
+                    tol, min(max_pivots - self.pivots, per_check), counts, *buffers,
                 )  # fmt: skip
-                n, taken = numbers.tolist()
+                n, taken = counts.tolist()
                 self._free = F[:n].copy()
                 self.pivots += taken
                 if exit_code == _DONE:
                     return True
                 if exit_code == _STUCK:  # a larger ridge shortens steps in directions that are rounding only
                     self._ridge *= options.ridge_factor
-                if exit_code != _GOING or clock.is_over or self.pivots >= max_pivots:
+                if exit_code in (_STUCK, _FULL) or clock.is_over or self.pivots >= max_pivots:
                     break  # factorise again: with a larger ridge, or more columns
         return False
 
     def _factorise(self, U: Vector, clock: Clock) -> bool:
         """Compute `U` with the least sufficient ridge; return False if no ridge suffices, or time is over.
 
-        The lower factor L = U' is computed in place of the matrix, by blocks of columns between which the
-        clock is checked.
+        L = U' is computed in place of the matrix, by blocks of columns; the clock is checked between blocks.
         """
         F, n, block = self._free, len(self._free), self._options.block_columns
         while self._ridge < self._options.max_ridge:
@@ -168,10 +166,7 @@ def solve_pivots(
     K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, max_pivots: int, clock: Clock,
     options: Options = DEFAULTS,
 ) -> int:  # fmt: skip
-    """Solve for q samples by :class:`ActiveSet`, changing g and beta; return the number of pivots.
-
-    g and beta are restored if they overflow.
-    """
+    """Run an :class:`ActiveSet`, changing g and beta unless they overflow; return the number of pivots."""
     active_set = ActiveSet(K, g, beta, phi, options)
     before = g.copy(), beta.copy()
     active_set.run(tol, max_pivots, clock)
@@ -199,7 +194,8 @@ class NewtonPhase:
 
     A sample is near the margin if β_i would change for a slightly different intercept. The decision compares
     estimated work in multiplications, not times, so results do not depend on the clock. `state` has β, g and
-    the cached kernel rows; samples that it has set aside have an old g until ``state.update_aside()``.
+    the cached kernel rows. Samples set aside by shrinking (fixed variables left out of the working sets; the
+    other samples are active) have an outdated g until ``state.update_aside()``.
     """
 
     def __init__(self, state: State, history: History):
@@ -207,7 +203,7 @@ class NewtonPhase:
         self._rows_at_start = state.cache.computed  # kernel rows computed before this solve
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
-        self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
+        self._work_at_estimate = 0.0  # work of the working sets at the last call of :meth:`run`
         self._last_forecast: tuple[float, float] | None = None  # violation, and work of the working sets then
 
     # -- work of the working sets -------------------------------------------------------------
@@ -228,7 +224,7 @@ class NewtonPhase:
         return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
 
     def _double_row_work(self, tol: float) -> float:
-        """Return the work of rows in double precision, one for each nonzero β_i, if `tol` requires them."""
+        """Return the work of double-precision kernel rows for all β_i ≠ 0; 0 if `tol` does not need them."""
         state = self._state
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
@@ -237,8 +233,8 @@ class NewtonPhase:
     def _forecast(self, violation: float, tol: float) -> float:
         """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
 
-        The slope is measured since the last forecast. Return 0 if the violation has not fallen since, or
-        after a phase: then there is no last forecast.
+        The slope is measured since the last forecast. Return 0 if there is no last forecast, as after a
+        phase, or if the violation has not fallen since the last forecast.
         """
         last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
         if last is None or not 0.0 < violation < last[0]:
@@ -282,20 +278,21 @@ class NewtonPhase:
     def is_overdue(self) -> bool:
         """Return True if working sets since the last :meth:`run` took far more work than a phase would."""
         state = self._state
-        if not state.is_up_to_date:  # samples set aside have an old g, so the violation is unknown
+        if not state.is_up_to_date:  # g of samples set aside is outdated, so the violation is unknown
             return False
         max_work = self._options.overdue_cost_ratio * self._estimate(state.violation()).work
         return self._working_set_work() - self._work_at_estimate > max_work
 
     def run(self, tol: float, *, force: bool = False) -> None:
-        """Run the phase if memory suffices and its work is less than the forecast for the working sets.
+        """Run the phase if memory suffices and its work is within two limits.
 
-        force: ignore the forecast. In any case, the work of all phases is limited to a fraction of the work
-            of the working sets.
+        The first is a fraction of the work of the working sets so far, less the work of earlier phases; the
+        second, ignored with `force`, is the work that the working sets are forecast to need.
         """
         state, history = self._state, self._history
         violation = state.violation()
         estimate = self._estimate(violation)
+        # Without the phase, the working sets would compute these rows too: both limits include their work.
         samples, double_row_work = estimate.samples, self._double_row_work(tol)
         max_work = self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
         max_work -= self._phase_work

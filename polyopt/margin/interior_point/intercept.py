@@ -23,8 +23,8 @@ _SLOPE_ROUNDING = 1e-12  # size of a slope, relative to the sum of all costs, th
 class BreakpointRange(NamedTuple):
     """The range of the breakpoints, and sums of their costs."""
 
-    first: float  # infinite if there is no breakpoint
-    last: float  # minus infinite if there is no breakpoint
+    first: float  # infinity if there is no breakpoint
+    last: float  # minus infinity if there is no breakpoint
     n: int  # number of breakpoints
     total: float  # sum of all costs
     rising: float  # sum of the costs of constraints of side +1: minus the slope at b = -infinity
@@ -64,7 +64,7 @@ def breakpoint_histogram(rows: Families, g: Vector, edges: Vector) -> Vector:
 
 
 def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> ListedBreakpoints:
-    """Return the breakpoints above `low`, up to `high`."""
+    """Return the breakpoints above `low`, up to `high` (none if no constraint has a cost)."""
     breaks = _breakpoints(rows, g)
     costs = rows.slack_costs.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)
@@ -79,7 +79,7 @@ def best_intercept_interval(
 ) -> tuple[float, float]:
     """Return the interval (least b, largest b) at which the slacks cost least for w (m,).
 
-    ask: calls the function of this name for every block, at its scores, and returns the list of the results.
+    ask: ``ask(name, w, *arguments)`` lists the results of ``name(rows, Xw, *arguments)`` of all blocks X.
     total: sums a list in a fixed order.
     """
     ranges: list[BreakpointRange] = ask("breakpoint_range", w)
