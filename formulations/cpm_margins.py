@@ -41,7 +41,7 @@ total_dual        min  Σ_k s_k             s.t.  Σ_i α_ik = 1 [−ζ_k];  wor
 hard_face_dual    max  Σ_i α_i             s.t.  ‖v‖ ≤ 1
 hard_total_dual   max  Σ_ik α_ik − ¼ Σ_k ‖v_k‖²;  hard_worst_dual: ¼ (Σ_k s_k)² in place of the second term
 
-So ζ_k in ``total`` is the distance from 0 to the convex hull of the y_i x̃_i of its positives and all negatives.
+So ζ_k in ``total`` is the distance from 0 to the convex hull of y_i x̃_i of its positives and all negatives.
 printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i and Σ_i α_ik ≥ 1.
 
 Relations among (1) to (5)
