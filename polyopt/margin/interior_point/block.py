@@ -340,7 +340,7 @@ class Block:
         return distances
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract fraction · distances from the best β; Σ β_i / Σ distances (`balance_sums`) gives the sum 0."""
+        """Subtract fraction · distances from the best β; Σ β_i/Σ distances (`balance_sums`) gives Σ β_i = 0."""
         self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._distances_to_bounds()
 
     def dual_terms(self) -> tuple[float, Vector]:
