@@ -73,8 +73,7 @@ In (2) alpha_ik is the weight of sample i in the margin of face k. The weights a
 ``total``, over all faces in ``worst``, and to at least 1 for each face in ``printed``. 2ρ_k = ‖v_k‖ is the
 contribution of face k to the value: ζ_k in ``total``; its share of ζ in ``worst``, 0 if its norm could be
 smaller. In (3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on
-face k, and theta_k is the weight of face k in the worst case. In the duals, ``beyond`` is the surplus of a
-positive over the margin of a face to which it is not assigned.
+face k, and theta_k is the weight of face k in the worst case.
 
 Infeasible when
 ---------------
@@ -93,9 +92,6 @@ Example
 >>> from formulations import cpm_margins
 >>> X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])  # the right face has the smaller margin
 >>> cpm_margins.total(X, y, 2, [0, -1, 1]).solve()["zeta"].round(6)
-array([0.707107, 0.447214])
->>> W = cpm_margins.hard_total(X, y, n_faces=2, assignment=[0, -1, 1]).solve()["W"]
->>> (1 / np.linalg.norm(W, axis=1)).round(6)
 array([0.707107, 0.447214])
 >>> print(cpm_margins.worst(X, y, 2, [0, -1, 1]).solve()["zeta"].round(6))
 0.447214
@@ -444,7 +440,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     # For `printed`, each negative is assigned to the best of three directions.
     nearest = (X @ np.array([X[z == k].mean(axis=0) for k in range(3)]).T).argmax(axis=1)
     of_face = (y < 0) | (z == 0)
-    one_face = (X[of_face], y[of_face])
+    data = X[of_face], y[of_face]
 
     def pair(
         primal: Callable[..., Program], dual: Callable[..., Program], assignment: NDArray[np.int64] = z
@@ -456,11 +452,7 @@ def pairs(seed: int = 0) -> list[Duality]:
         pair(total, total_dual),
         pair(worst, worst_dual),
         pair(printed, printed_dual, np.where(y > 0, z, nearest)),
-        Duality(
-            hard_face(*one_face),
-            hard_face_dual(*one_face),
-            lambda v: recover_hard_face(*one_face, v["alpha"]),
-        ),
+        Duality(hard_face(*data), hard_face_dual(*data), lambda v: recover_hard_face(*data, v["alpha"])),
         pair(hard_total, hard_total_dual),
         pair(hard_worst, hard_worst_dual),
     ]

@@ -11,8 +11,7 @@ positive is assigned to another). Then every face of the node costs at least, fo
 where v_b is the entry of the bias, and the last sum is over the s − |included| largest v_j² of the free
 features. With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the
 faces of a node, so its bound is max(own bound, min(children's bounds)). A tree stores points from which α is
-recomputed, and the bounds are rounded downwards. Without a tree the bound is that of the root: all features
-are free.
+recomputed, and the bounds are rounded downwards. Without a tree the bound is the root's: all are free.
 
 **Integer coefficients** (:func:`certify_cpm_integer`). The bound is that of the continuous relaxation for the
 same assignment, so the gap bounds the loss due to integrality.

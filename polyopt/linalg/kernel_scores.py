@@ -164,7 +164,6 @@ class BoundedScorer:
     """Scores and error bounds of the expansions of a :class:`Scorer`, in one precision.
 
     dtype: float32, or for RBF kernels also float64.
-
     _tiles, _order: tiles of the samples sorted by γ‖x‖² in each part; sample t of the tiles is sample
         ``_order[t]`` of the Gram matrix. _scaled: their γ‖x‖² (0 if the kernel is not RBF).
     """
@@ -249,10 +248,7 @@ class BoundedScorer:
             abs_sums += sums[len(columns) :]
 
     def _relative_errors(self, scaled_points: Array, tile: CoefBlock, terms: int) -> Array:
-        """Return the relative error of a tile's RBF terms at each point.
-
-        terms: number of terms of a squared norm, t in the module's formula.
-        """
+        """Return the relative error of a tile's RBF terms at each point; `terms` is t of the module."""
         per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
         exponent = _COMPOUNDING * per_norm * (scaled_points + self._scaled[tile.stop - 1]) + _VALUE_UNDERFLOW
         # expm1(ε), which is at most 1.01 ε for ε < 0.01

@@ -29,11 +29,10 @@ is the regulariser. `dual_reg` is the dual regularisation δ, a proximal term on
 linearised constraints are relaxed by δ dmu, so that no family adds more than 1/δ to an entry of D. With
 larger entries, the rounding of the outputs would dominate the residual of X'β = R v.
 
-Calls of methods that change a block are recorded in a log (:mod:`polyopt.margin.interior_point.crew`), which
-is replayed if a block is lost. Checkpoints store their names: begin, begin_at, place, set_…, move,
-move_apart, store_best, balance_best.
-Results are reduced over the blocks by sums or maxima, so their sizes do not depend on n, except for the
-multipliers.
+Calls of methods that change a block (begin, begin_at, place, set_…, move, move_apart, store_best,
+balance_best) are recorded by name in a log (:mod:`polyopt.margin.interior_point.crew`). The log is replayed
+if a block is lost, and is part of checkpoints, so these names must not change. Results are reduced over the
+blocks by sums or maxima, so their sizes do not depend on n, except for the multipliers.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
-    samples: the samples X, and products with them (:class:`Rows`: the rows of X).
+    samples: the samples X, with their products (:class:`Rows`, the rows of X).
     families: the families of constraints, those with slack first; or a function that returns the families.
     soft: number of families with slack.
     counts (n,): weights of the samples in the Sigma-SVM's mean and covariance; ones by default.
@@ -154,9 +153,8 @@ class Block:
     def facts(self) -> BlockFacts:
         """Return a summary of the block's data."""
         families = list(self.families)
-        soft, hard = families[: self.soft], families[self.soft :]
-        masks = [family.row_mask for family in hard]
-        # A positive kink is violated at f = 0. Masks of such lower bounds, and of constraints that exist:
+        soft, masks = families[: self.soft], [family.row_mask for family in families[self.soft :]]
+        # Families violated at f = 0 (kink > 0): the masks of their lower bounds and of existing constraints.
         positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in families if family.kink > 0]
         has_lower = any(np.logical_and(exists, up).any() for up, exists in positive)
         has_upper = any(np.logical_and(exists, np.logical_not(up)).any() for up, exists in positive)
@@ -283,11 +281,7 @@ class Block:
         return self.samples.weighted_sums(work.h)[:, 0]
 
     def set_direction(self, dv: Vector) -> tuple[float, float, float]:
-        """Set the direction for a change dv of (w, b).
-
-        Return the step length at which the first multiplier or slack reaches zero, and the sums of
-        z dt + t dz and of dz dt.
-        """
+        """Set the direction for a change dv of (w, b); return the summary of ``back_substitute``."""
         self.samples.scores(dv, self._direction.df)
         summary = np.empty(3)
         back_substitute(self.point, self._dual_reg, self._direction, summary)
@@ -340,7 +334,7 @@ class Block:
         return distances
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract fraction · distances from the best β; Σ β_i/Σ distances (`balance_sums`) gives Σ β_i = 0."""
+        """Subtract fraction · distances from the best β: Σ β_i = 0 if it is Σ β_i/Σ distances before."""
         self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._distances_to_bounds()
 
     def dual_terms(self) -> tuple[float, Vector]:
