@@ -2,13 +2,19 @@
 
 Problem
 -------
-A polytope has K faces W_k; a sample is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For
+A polytope has K faces W_k; a sample is outside (y = +1) if f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For
 faces of norm 1 the worst-case margin is the least y_i f(x_i); the total margin is the sum over the faces of
 the least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here.
-Program (1) of the paper maximises one of the two margins over faces of norm 1; (2) has a variable ζ_k for the
-margin of face k. (3) to (5), which the paper derives from (1) and (2), minimise the norms of faces whose
-samples have a margin of 1. Here a positive has a margin constraint on its assigned face, and a negative on
-every face.
+The programs of the paper (Kantchelian et al., 2014) are
+
+- (1), which maximises one of the two margins over faces of norm 1; (2) adds a variable ζ_k for the margin of
+  face k, or one ζ in the worst case;
+- (3): maximise Σ_k 1/‖W_k‖, or min_k 1/‖W_k‖ in the worst case, for faces with a margin of 1;
+- (4)-(5), one program: minimise Σ_k ‖W_k‖², or max_k ‖W_k‖² in the worst case, under the
+  constraints of (3), which have the numbers (4) for negatives and (5) for positives.
+
+A positive has a margin constraint on its assigned face, and a negative on every face; but in ``printed`` each
+sample has one on its assigned face only.
 
 Variables and shapes
 --------------------
@@ -16,15 +22,16 @@ x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1
 zeta (K,), or a scalar in the worst case; t, the largest squared norm. In the duals alpha (n, K) and beta
 (n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖. Z
 (n, K) is 1 if sample i has a margin constraint on face k, else 0: a row of ones at a negative, a unit vector
-at a positive; in (2) as printed a unit vector at every sample. Multipliers are in brackets below.
+at a positive; in ``printed`` a unit vector at every sample (in texts of rows, Z_ik > 0 means 1, Z_ik < 1
+means 0). Multipliers are in brackets below.
 
 Programs
 --------
 total       (2)      max  Σ_k ζ_k     s.t.  y_i W_k·x̃_i ≥ ζ_k for Z_ik = 1 [α_ik],  ‖W_k‖² ≤ 1 [ρ_k]
 worst       (2)      max  ζ           s.t.  the same with ζ for every ζ_k
-printed     (2)      total with the Z of one face per sample, its best one: Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i [β_ik]
-                     for Z_ik = 0, and ζ ≥ 0
-hard_face   (3)      min  ‖w‖         s.t.  y_i w·x̃_i ≥ 1 [α_i], for one face; (3) maximises the sum of 1/‖w‖
+printed     (2)      as total, but each sample is assigned to one face, which must be its best:
+                     Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i [β_ik] for Z_ik = 0; and ζ ≥ 0
+hard_face   (3)      min  ‖w‖         s.t.  y_i w·x̃_i ≥ 1 [α_i], for one face
 hard_total  (4)-(5)  min  Σ_k ‖W_k‖²  s.t.  y_i W_k·x̃_i ≥ 1 for Z_ik = 1 [α_ik]
 hard_worst  (4)-(5)  min  t           s.t.  the same, and ‖W_k‖² ≤ t [θ_k]
 
@@ -34,26 +41,25 @@ total_dual        min  Σ_k s_k             s.t.  Σ_i α_ik = 1 [−ζ_k];  wor
 hard_face_dual    max  Σ_i α_i             s.t.  ‖v‖ ≤ 1
 hard_total_dual   max  Σ_ik α_ik − ¼ Σ_k ‖v_k‖²;  hard_worst_dual: ¼ (Σ_k s_k)² in place of the second term
 
-So with negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its
-y_i x̃_i. printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i and Σ_i α_ik ≥ 1.
+So ζ_k in ``total`` is the distance from 0 to the convex hull of y_i x̃_i of its positives and all negatives.
+printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i and Σ_i α_ik ≥ 1.
 
 Relations among (1) to (5)
 --------------------------
 - In (2), the ‖W_k‖ = 1 of (1) is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its
-  ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may
-  not be: a face of larger norm becomes the best face of other samples. The value is then an upper bound on
-  (1), equal to it if all norms are 1.
+  ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For ``printed`` it need not
+  be: a face scaled up may become the best one of a sample assigned to another, which violates a constraint
+  of β. The value is then an upper bound on (1), equal to it if all norms are 1.
 - In the worst case a negative's best face (of largest W_k·x̃_i) has its least y_i W_k·x̃_i, so constraints on
-  every face change nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment
-  and over all.
-- The total margin of (1) and (2) constrains a negative on its best face only, (3) to (5) on every face: with
-  unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the paper.
-  With negatives on every face, ``total`` has the faces of (3), (4) and (5).
+  every face change nothing; (1), (2), (3) and (4)-(5) have the same polytopes up to scale, for each fixed
+  assignment and also when the assignment is optimised.
+- The total margin of (1) and (2) constrains a negative on its best face only, (3) and (4)-(5) on every face.
+  So (2) is not equivalent to (3) with faces W_k/ζ_k, against the paper: with unequal ζ_k this scaling changes
+  the best face. With negatives on every face, ``total`` has the faces of (3) and (4)-(5), scaled.
 - (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
-- The faces of (3) and of (4)-(5) are independent, and each has the least norm under its constraints:
-  both have the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: an assignment
-  with the largest Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is
-  the inverse square of the largest worst-case margin, for every assignment and over all of them.
+- For a fixed assignment, (3) and (4)-(5) have the same W: each face has the least norm under its constraints.
+  If the assignment is optimised too, they differ: the one with the largest Σ 1/‖W_k‖ need not have the least
+  Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is (largest worst-case margin)^−2.
 
 Recovery
 --------
@@ -63,11 +69,11 @@ minus the multiplier of the cone.
 
 Multipliers
 -----------
-In (2) alpha_ik is the weight of sample i in the margin of face k; the weights of a face add up to 1. 2ρ_k is
-the contribution of face k to the value: its margin, and in the worst case 0 for a face that is not unique. In
-(3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on face k, and
-theta_k is the weight of face k in the worst case. In the duals, ``beyond`` is the surplus of a positive over
-the margin of a face to which it is not assigned.
+In (2) alpha_ik is the weight of sample i in the margin of face k. The weights add up to 1 for each face in
+``total``, over all faces in ``worst``, and to at least 1 for each face in ``printed``. 2ρ_k = ‖v_k‖ is the
+contribution of face k to the value: ζ_k in ``total``; its share of ζ in ``worst``, 0 if its norm could be
+smaller. In (3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on
+face k, and theta_k is the weight of face k in the worst case.
 
 Infeasible when
 ---------------
@@ -77,8 +83,8 @@ Farkas' lemma a proof; in (2) such a face has ζ_k = 0, and its v_k is 0.
 
 Reference
 ---------
-Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014), section
-3.2, eq. (1) to eq. (5); the duals are derived here.
+Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014), sections
+3.2 and 3.3, eq. (1) to eq. (5); the duals are derived here.
 
 Example
 -------
@@ -86,9 +92,6 @@ Example
 >>> from formulations import cpm_margins
 >>> X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])  # the right face has the smaller margin
 >>> cpm_margins.total(X, y, 2, [0, -1, 1]).solve()["zeta"].round(6)
-array([0.707107, 0.447214])
->>> W = cpm_margins.hard_total(X, y, n_faces=2, assignment=[0, -1, 1]).solve()["W"]
->>> (1 / np.linalg.norm(W, axis=1)).round(6)
 array([0.707107, 0.447214])
 >>> print(cpm_margins.worst(X, y, 2, [0, -1, 1]).solve()["zeta"].round(6))
 0.447214
@@ -125,7 +128,7 @@ _CASES = {  # title and source, by the name of the primal
 
 @dataclass(frozen=True)
 class MarginRows:
-    """The data of the programs, and the margin constraints of the pairs (i, k) with Z_ik = 1."""
+    """The data of the programs, and the margin constraints of the constrained pairs: (i, k) with Z_ik = 1."""
 
     X: Matrix  # (n, m)
     y: NDArray[np.float64]  # (n,)
@@ -148,7 +151,7 @@ class MarginRows:
         return cp.Variable((self.Z.shape[1], self.X.shape[1] + 1), name="W")
 
     def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
-        """Return the entries of `values` (n, K) with Z_ik = z, as a vector; by default those of the pairs."""
+        """Return the entries of `values` (n, K) with Z_ik = z, as a vector; by default Z_ik = 1."""
         return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
 
     def index(self, z: float = 1.0) -> NDArray[np.int64]:
@@ -163,7 +166,7 @@ class MarginRows:
         return alpha
 
     def margins(self, W: cp.Variable) -> cp.Expression:
-        """Return the vector of y_i W_k·x̃_i of the pairs."""
+        """Return the vector of y_i W_k·x̃_i of the constrained pairs."""
         return self.select(cp.multiply(self.y[:, None], lift(self.X) @ W.T))
 
     def gradients(self, alpha: cp.Variable) -> cp.Expression:
@@ -171,7 +174,7 @@ class MarginRows:
         return lift(self.X).T @ cp.multiply(self.y[:, None], alpha)
 
     def dual_rows(self, alpha: cp.Variable) -> list[Row]:
-        """Return the rows that make alpha (n, K) nonnegative for the pairs, and 0 elsewhere."""
+        """Return the rows that make alpha (n, K) nonnegative for constrained pairs, and 0 elsewhere."""
         # Fields of a Row: name, constraint, printed text, letter and meaning of its multiplier, and `at`, the
         # index of each (i, k) in the constraint.
         constraints = [
@@ -232,13 +235,13 @@ def worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> P
 def _margin_rows(rows: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list[Row]:
     """Return the rows ``margin`` and ``norm``; zeta is (K,), or one number for all faces."""
     n, K = rows.Z.shape
-    # `required` (n, K) is the margin of each pair: ζ_k, or ζ.
+    # `required` (n, K) is the margin required of sample i on face k: ζ_k, or ζ.
     zeta_of_face = cp.reshape(zeta, (1, zeta.size), order="C")
     required = np.ones((n, 1)) @ (zeta_of_face if zeta.ndim else zeta_of_face @ np.ones((1, K)))
     text = f"yᵢ Wₖ·x̃ᵢ ≥ {'ζₖ' if zeta.ndim else 'ζ'} for Zᵢₖ > 0"
-    says = "weight of sample i in its face's margin"
+    meaning = "weight of sample i in its face's margin"
     return [
-        Row("margin", rows.margins(W) >= rows.select(required), text, "alpha", says, rows.index()),
+        Row("margin", rows.margins(W) >= rows.select(required), text, "alpha", meaning, rows.index()),
         Row("norm", cp.sum(cp.square(W), axis=1) <= 1, "‖Wₖ‖² ≤ 1", "rho",
             "half of the contribution of face k to the value"),
     ]  # fmt: skip
@@ -258,8 +261,8 @@ def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) ->
     W = rows.faces()
     scores = lift(rows.X) @ W.T
     assigned = cp.sum(cp.multiply(rows.Z, scores), axis=1, keepdims=True)
-    says = "rate at which the margins of the other faces fall with that of face k"
-    constraints = [*_margin_rows(rows, W, zeta), Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", says)]
+    meaning = "rate at which the margins of the other faces fall with that of face k"
+    constraints = [*_margin_rows(rows, W, zeta), Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", meaning)]
     if n_faces > 1:
         choice = rows.select(assigned @ np.ones((1, n_faces)), 0.0) >= rows.select(scores, 0.0)
         constraints.append(
@@ -291,8 +294,9 @@ def total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
     """State the dual of :func:`total`; arguments as in the primal."""
     rows = MarginRows.of(X, y, n_faces, assignment)
     alpha = cp.Variable(rows.Z.shape, name="alpha")
+    # "minus": cvxpy's multiplier of this equality is −ζ_k; of the inequality in printed_dual, it is ζ_k.
     zeta = Row("zeta", cp.sum(alpha, axis=0) == 1, "Σᵢ αᵢₖ = 1", "zeta", "minus the margin of face k")
-    return _distance("cpm_margin.total", rows, alpha, zeta)
+    return _least_norms_dual("cpm_margin.total", rows, alpha, zeta)
 
 
 def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
@@ -300,10 +304,10 @@ def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
     rows = MarginRows.of(X, y, n_faces, assignment)
     alpha = cp.Variable(rows.Z.shape, name="alpha")
     zeta = Row("zeta", cp.sum(alpha) == 1, "Σᵢₖ αᵢₖ = 1", "zeta", "minus the margin")
-    return _distance("cpm_margin.worst", rows, alpha, zeta)
+    return _least_norms_dual("cpm_margin.worst", rows, alpha, zeta)
 
 
-def _distance(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
+def _least_norms_dual(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
     """State the minimum of Σ_k ‖v_k‖; the row `zeta` normalises alpha."""
     s = cp.Variable(rows.Z.shape[1], name="s")
     constraints = [_cone(s, rows.gradients(alpha), _GRADIENT), *rows.dual_rows(alpha), zeta]
@@ -312,6 +316,7 @@ def _distance(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Pro
 
 def _cone(s: cp.Variable, gradients: cp.Expression, text: str) -> Row:
     """Return the row ``norm``: s_k is at least the norm of column k of `gradients`, printed as `text`."""
+    # Unlike in `norm_row` of hard_worst_dual, the first entry of its multiplier is 1, as the cost is Σ s_k.
     return Row("norm", cp.SOC(s, gradients, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
                "1; and under it, for every k, the face with its sign changed, $−Wₖ$")  # fmt: skip
 
@@ -354,8 +359,8 @@ def hard_face(X: MatrixLike, y: ArrayLike) -> Program:
     """
     X, y = as_data(X, y)
     w = cp.Variable(X.shape[1] + 1, name="w")
-    says = "rate at which the cost rises with the margin required of sample i"
-    margin = Row("margin", cp.multiply(y, lift(X) @ w) >= 1, "yᵢ w·x̃ᵢ ≥ 1", "alpha", says)
+    meaning = "rate at which the cost rises with the margin required of sample i"
+    margin = Row("margin", cp.multiply(y, lift(X) @ w) >= 1, "yᵢ w·x̃ᵢ ≥ 1", "alpha", meaning)
     return _program("cpm_hard.face", (cp.norm(w), "‖w‖"), [w], [margin], {"x": X, "y": y}, _ONE_FACE_LETTERS)
 
 
@@ -394,15 +399,15 @@ def hard_worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
     """State (4)-(5) with the worst-case margin, min max ‖W_k‖²; arguments as in :func:`hard_total`."""
     rows, t = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="t")
     W = rows.faces()
-    says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
-    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta", says)
+    meaning = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
+    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta", meaning)
     return _program("cpm_hard.worst", (t, "t"), [W, t], [_hard_margin(rows, W), norm], rows.data)
 
 
 def _hard_margin(rows: MarginRows, W: cp.Variable) -> Row:
-    """Return the row ``margin`` of the pairs, with the margin 1."""
-    says = "rate at which the cost rises with the margin required of sample i on face k"
-    return Row("margin", rows.margins(W) >= 1, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", says, rows.index())
+    """Return the row ``margin`` of the constrained pairs, with the margin 1."""
+    meaning = "rate at which the cost rises with the margin required of sample i on face k"
+    return Row("margin", rows.margins(W) >= 1, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", meaning, rows.index())
 
 
 def hard_total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
@@ -435,7 +440,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     # For `printed`, each negative is assigned to the best of three directions.
     nearest = (X @ np.array([X[z == k].mean(axis=0) for k in range(3)]).T).argmax(axis=1)
     of_face = (y < 0) | (z == 0)
-    one_face = (X[of_face], y[of_face])
+    data = X[of_face], y[of_face]
 
     def pair(
         primal: Callable[..., Program], dual: Callable[..., Program], assignment: NDArray[np.int64] = z
@@ -447,11 +452,7 @@ def pairs(seed: int = 0) -> list[Duality]:
         pair(total, total_dual),
         pair(worst, worst_dual),
         pair(printed, printed_dual, np.where(y > 0, z, nearest)),
-        Duality(
-            hard_face(*one_face),
-            hard_face_dual(*one_face),
-            lambda v: recover_hard_face(*one_face, v["alpha"]),
-        ),
+        Duality(hard_face(*data), hard_face_dual(*data), lambda v: recover_hard_face(*data, v["alpha"])),
         pair(hard_total, hard_total_dual),
         pair(hard_worst, hard_worst_dual),
     ]

@@ -6,15 +6,15 @@ A node of a branch-and-bound tree (:class:`SubsetTree`) includes some features a
 remaining ones are free. Let x̃ = (x, 1) be the samples, with label y_i and cost c_i for this face (0 if a
 positive is assigned to another). Then every face of the node costs at least, for any 0 ≤ α_i ≤ c_i,
 
-    Σ α − ¼ (v_b² + Σ_{j included} v_j² + the largest v_j² of the free),        v = Σ α_i y_i x̃_i,
+    Σ α − ¼ (v_b² + Σ_{j included} v_j² + Σ_{j chosen} v_j²),        v = Σ α_i y_i x̃_i,
 
-where v_b is the entry of the bias, and the free features in the sum are s less the number of included ones.
-With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the faces of a
-node, so its bound is max(own bound, min(children's bounds)). A tree stores points from which α is recomputed,
-and the bounds are rounded downwards. Without a tree the bound is that of the root: all features are free.
+where v_b is the entry of the bias, and the last sum is over the s − |included| largest v_j² of the free
+features. With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the
+faces of a node, so its bound is max(own bound, min(children's bounds)). A tree stores points from which α is
+recomputed, and the bounds are rounded downwards. Without a tree the bound is the root's: all are free.
 
-**Integer coefficients** (:func:`certify_cpm_integer`). Their certificate has the bound of the continuous
-relaxation for the same assignment, so the gap bounds the loss due to integrality.
+**Integer coefficients** (:func:`certify_cpm_integer`). The bound is that of the continuous relaxation for the
+same assignment, so the gap bounds the loss due to integrality.
 """
 
 from collections.abc import Sequence
@@ -61,9 +61,9 @@ _INTEGRALITY = (
     "The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss due to "
     "integrality."
 )
-_NO_FORM = (
-    "faces with at most s features are bounded by searches over their features, and claims in files have no "
-    "such trees, nor integers with signs: certificate() evaluates them"
+_NO_FORM = (  # reason why the claim, the statement that a certificate proves, cannot be written to a file
+    "claim files have no format for search trees over features, nor for integers with signs: evaluate these "
+    "with certificate()"
 )
 
 
@@ -76,7 +76,7 @@ def certify_cpm_subset(
     """Certify faces W among all faces of at most s features, for a fixed assignment and loss="sum".
 
     W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
-    alpha (n, K): multipliers of the margin constraints of each face, for its own features only.
+    alpha (n, K): multipliers of the margin constraints: of face k's program with the features of W_k only.
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     max_features: s.
@@ -138,11 +138,12 @@ def certify_cpm_integer(
     penalty = _only_signs(penalty, X.shape[1])
     point = _point(X, y, C, W, multipliers, assignment, penalty)
     bound = bound_of(point, multipliers, "sum", "total") if s is None else bound_of_few(point, s, trees)
+    # Distances of p from integers, from [−M, M] and from the signs; and of the scales from positive numbers.
     violation = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
     if penalty is not None:
         violation = np.maximum(violation, -penalty.signs * p)
-    max_violation = violation.max(axis=1)
-    integrality = residual("primal", "integers", np.maximum(max_violation, -scale * (scale <= 0)), 1.0)
+    max_violation, scale_violation = violation.max(axis=1), -scale * (scale <= 0)
+    integrality = residual("primal", "integers", np.maximum(max_violation, scale_violation), 1.0)
     # Each entry of W = scale × integer has one rounding; its effect on the objective is bounded by:
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     rounding = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
@@ -174,7 +175,8 @@ def _point(
     penalty: FacePenalty | None,
 ) -> CpmPoint:  # fmt: skip
     Z = assignment_matrix(y, len(W), natural_assignment(X, y, W) if assignment is None else assignment)
-    return CpmPoint(LinearGeometry(lift(X)), y, as_costs(C, len(y)), Z, W, alpha, False, penalty)
+    geometry, costs = LinearGeometry(lift(X)), as_costs(C, len(y))
+    return CpmPoint(geometry, y, C=costs, Z=Z, W=W, alpha=alpha, implied=False, penalty=penalty)
 
 
 def state_integers(
@@ -184,7 +186,7 @@ def state_integers(
     statement = state_cpm(point, alpha)
     faces = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
     W = [[*(Fraction(d) * int(v) for v in integers), -Fraction(d) * Fraction(t)] for integers, d, t in faces]
-    size = {**statement.program["size"], "whole": M}
+    size = {**statement.program["size"], "whole": M}  # "whole": the largest integer, as claim files name it
     title = "the Convex Polytope Machine with integers, against its continuous relaxation"
     return replace(statement, W=W, title=title, program={**statement.program, "size": size})
 
@@ -298,8 +300,8 @@ def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, included: Bits, exclu
     if n_free_used < 0:
         return np.inf  # more than s features are included: the node has no face
     free = np.sort(sizes[:-1][is_free])
-    largest = np.concatenate([sizes[-1:], sizes[:-1][included], free[len(free) - n_free_used :]])
-    bound = Ball(alpha).sum() - 0.25 * Ball(largest).square_sum()
+    used = np.concatenate([sizes[-1:], sizes[:-1][included], free[len(free) - n_free_used :]])
+    bound = Ball(alpha).sum() - 0.25 * Ball(used).square_sum()
     return float(bound.lower) if np.isfinite(bound.lower) else -np.inf
 
 

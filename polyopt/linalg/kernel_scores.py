@@ -3,8 +3,9 @@
 For several classes there is an expansion p for each pair of classes; pairs share samples.
 Points are divided into blocks, and samples into tiles, so that the kernel values between them stay in cache:
 a matrix product gives the kernel's arguments, the kernel function is applied in place, and the values are
-multiplied with the coefficients. Blocks of points run on as many threads as BLAS may use; the sums are the
-same on one thread and on many.
+multiplied with the coefficients. If γ(‖x‖² + ‖z‖²) is so large that a product would lose the digits of
+γ‖x − z‖², the distance is summed from the differences of x and z instead (`needs_differences`). Blocks of
+points run on as many threads as BLAS may use; the sums are the same on one thread and on many.
 
 :meth:`Scorer.scores` is in double precision. :meth:`Scorer.bounded_scores` (class :class:`BoundedScorer`) is
 several times faster and bounds the error of each score, so that a classifier knows which signs are certain.
@@ -15,10 +16,11 @@ The exponent of an RBF kernel is ``2γ x'z - γ‖x‖² - γ‖z‖²``. Let u 
 use, and v that of double precision. If a term of the product goes through r roundings, and a squared norm has
 t terms (features, or stored entries of a sparse sample), the error of the exponent is at most
 
-    ε = ((r + 12) u + (t + 8) v) γ (‖x‖² + ‖z‖²),
+    ε = ((r + 12) u + (t + 8) v) γ (‖x‖² + ‖z‖²):
 
-for operands, product, norms and differences. The kernel value has a relative error of at most expm1(ε), and
-its own rounding. The bound of a score sums this over the samples, weighted with |c_jp| and the kernel value.
+r u by the product, 12 u by operands (at most 6 u), rounded norms (u) and two subtractions (4 u), (t + 8) v by
+the norms. The kernel value has a relative error of at most expm1(ε), and its own rounding. The bound of a
+score sums this over the samples, weighted with |c_jp| and the kernel value.
 
 Samples are sorted by their norms, and cut into tiles in which large squared norms differ by at most a factor
 of 4, because the ε of a tile is that of its largest norm. So a few outliers, whose kernel values with other
@@ -35,9 +37,9 @@ from formulations.language.types import Array, Matrix
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import SampleGram
 from polyopt.linalg.sparse_products import SparseRight
-from polyopt.native.library import kernel
+from polyopt.native.library import kernel as compiled
 
-_TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 1 MB of kernel values
+_TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 2 MB in double precision
 _MIN_BOUND_WORK = 1e7  # multiplications below which bounded scores are not faster
 _DOUBLE_UNIT = 2.0**-53  # unit roundoff of double precision
 _MAX_TERMS = 128  # terms summed at once in single precision, which limits the roundings of a sum
@@ -45,16 +47,16 @@ _MAX_TERMS = 128  # terms summed at once in single precision, which limits the r
 _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
 _COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u, if r u is at most 0.01
 
+# Compiled functions; "!" marks the arguments that they write to.
 # products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
-gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
+gaussians = compiled("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
 
-# Add sum_j values_ij coef_j to sums_i, and the sum of absolute values sum_j |values_ij coef_j| to sizes_i, in
-# double precision.
-add_weighted = kernel("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
+# Add sum_j values_ij coef_j to sums_i, and sum_j |values_ij coef_j| to sizes_i, in double precision.
+add_weighted = compiled("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
 class CoefBlock(NamedTuple):
-    """Coefficients of consecutive samples in some of the expansions."""
+    """Coefficients of consecutive samples (a part, or a tile of one) in some of the expansions."""
 
     start: int  # first sample
     stop: int  # last sample + 1
@@ -72,12 +74,13 @@ class Scorer:
 
     def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int = 1):
         self._gram, self._parts, self._count = gram, parts, count
-        self._tiles = [
-            CoefBlock(start, stop, part.columns, part.coef[start - part.start : stop - part.start])
-            for part in parts
-            for start in range(part.start, part.stop, _TILE_SAMPLES)
-            for stop in [min(start + _TILE_SAMPLES, part.stop)]
-        ]
+        self._tiles = []
+        for part in parts:
+            for start in range(part.start, part.stop, _TILE_SAMPLES):
+                stop = min(start + _TILE_SAMPLES, part.stop)
+                coef = part.coef[start - part.start : stop - part.start]
+                self._tiles.append(CoefBlock(start, stop, part.columns, coef))
+        # True if even a point of norm 0 needs differences from the samples: then no product is ever used.
         self._by_differences = bool(gram.needs_differences(np.zeros(1), gram.X[:1])[0])
         self._bounded: dict[Any, BoundedScorer] = {}
 
@@ -87,7 +90,7 @@ class Scorer:
         if is_threadsafe and not self._by_differences:
             _ = self._right_operand  # computed before threads use it
         cost = self._cost(Z) if is_threadsafe else 0.0  # 0 starts no threads
-        blocks = run_blocks(lambda points: self._score_block(Z[points]), _point_blocks(Z.shape[0]), cost)
+        blocks = run_blocks(lambda rows: self._score_block(Z[rows]), _point_blocks(Z.shape[0]), cost)
         return _join(blocks, self._count)
 
     def precisions(self, Z: Matrix) -> list[Any]:
@@ -96,8 +99,8 @@ class Scorer:
         if callable(gram.kernel.name) or self._cost(Z) <= _MIN_BOUND_WORK:
             return []
         if gram.kernel.name == "rbf":
-            return [np.float32, np.float64]
-        return [np.float32] if gram.is_single() else []
+            return [np.float32, np.float64]  # in float64 too, bounded scores are faster than `scores`
+        return [np.float32] if gram.is_single() else []  # is_single: no entry risks overflow
 
     def bounded_scores(self, Z: Matrix, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
         """Return scores (t, count) in this precision, and bounds on their errors (inf if there is none)."""
@@ -127,11 +130,11 @@ class Scorer:
 
     def _score_by_tiles(self, left: Matrix) -> Array:
         """Return the scores (count, points) from the points' operand, by products."""
-        right, points = self._right_operand, left.shape[0]
-        scores, buffer = np.zeros((self._count, points)), np.empty(points * _TILE_SAMPLES)
+        right, n_points = self._right_operand, left.shape[0]
+        scores, buffer = np.zeros((self._count, n_points)), np.empty(n_points * _TILE_SAMPLES)
         work = right.work_arrays() if self._gram.is_sparse else None
         for tile in self._tiles:
-            values = _tile_values(buffer, points, tile)
+            values = _tile_values(buffer, n_points, tile)
             if work is None:
                 np.matmul(left, right[tile.start : tile.stop].T, out=values)
             else:
@@ -161,34 +164,33 @@ class BoundedScorer:
     """Scores and error bounds of the expansions of a :class:`Scorer`, in one precision.
 
     dtype: float32, or for RBF kernels also float64.
-
-    _tiles, _order: tiles of samples sorted by their norms in each part; sample t of the tiles is sample
-        ``_order[t]`` of the Gram matrix. _norms: their γ‖x‖².
+    _tiles, _order: tiles of the samples sorted by γ‖x‖² in each part; sample t of the tiles is sample
+        ``_order[t]`` of the Gram matrix. _scaled: their γ‖x‖² (0 if the kernel is not RBF).
     """
 
     def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int, dtype: DTypeLike):
         self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
         self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
         self._terms_per_sum = _MAX_TERMS if self._dtype == np.float32 else _TILE_SAMPLES
-        norms = gram.kernel.gamma * gram.square_norms(gram.X) if self._is_rbf else np.zeros(gram.n)
+        scaled = gram.kernel.gamma * gram.square_norms(gram.X) if self._is_rbf else np.zeros(gram.n)
         order, self._tiles, start = [], [], 0
         for part in parts:
-            by_norm = np.argsort(norms[part.start : part.stop], kind="stable")
+            by_norm = np.argsort(scaled[part.start : part.stop], kind="stable")
             order.append(part.start + by_norm)
-            stops = _tile_stops(norms[order[-1]])
+            stops = _tile_stops(scaled[order[-1]])
             for first, last in zip([0, *stops[:-1]], stops, strict=True):
                 self._tiles.append(
                     CoefBlock(start + first, start + last, part.columns, part.coef[by_norm[first:last]])
                 )
             start += len(by_norm)
         self._order = np.concatenate(order)
-        self._norms = norms[self._order]
+        self._scaled = scaled[self._order]
         right = gram.operand(self._order, self._dtype, left=False, without_norms=True)
         self._right_operand: Any = SparseRight(right) if gram.is_sparse else right
 
     def scores(self, Z: Matrix, cost: float) -> tuple[Array, Array]:
         """Return the scores of points and bounds on their errors, inf if there is none: (t, count) each."""
-        blocks = run_blocks(lambda points: self._score_block(Z[points]), _point_blocks(Z.shape[0]), cost)
+        blocks = run_blocks(lambda rows: self._score_block(Z[rows]), _point_blocks(Z.shape[0]), cost)
         scores, errors = (_join([block[k] for block in blocks], self._count) for k in (0, 1))
         is_finite = np.isfinite(scores) & np.isfinite(errors)  # no number has overflowed
         return scores, np.where(is_finite, errors, np.inf)
@@ -203,7 +205,7 @@ class BoundedScorer:
         with np.errstate(over="ignore", invalid="ignore"):
             left = gram.operand(positions, self._dtype, left=True, points=(Z, squares), without_norms=True)
             sparse_work = self._right_operand.work_arrays() if gram.is_sparse else None
-            point_norms = gram.kernel.gamma * squares
+            scaled_points = gram.kernel.gamma * squares
             for tile, coef in zip(self._tiles, self._coefs, strict=True):
                 values = _tile_values(buffer, len(positions), tile)
                 if gram.is_sparse:
@@ -211,15 +213,14 @@ class BoundedScorer:
                 else:
                     right = self._right_operand[tile.start : tile.stop]
                     self._multiply(left, right, values, product_buffer)
-                self._apply_kernel(values, point_norms, self._norms[tile.start : tile.stop])
-                sizes = np.zeros((len(tile.columns), len(positions)))
-                if len(tile.columns) == 1:
-                    add_weighted(values, tile.coef[:, 0], scores[tile.columns[0]], sizes[0])
+                self._apply_kernel(values, scaled_points, self._scaled[tile.start : tile.stop])
+                abs_sums = np.zeros((len(tile.columns), len(positions)))  # Σ_j |c_jp k(x_j, z)|
+                if len(tile.columns) == 1:  # summed in double precision, else by products in self._dtype
+                    add_weighted(values, tile.coef[:, 0], scores[tile.columns[0]], abs_sums[0])
                 else:
-                    self._add_weighted(values, coef, tile.columns, scores, sizes)
-                if self._is_rbf:
-                    sizes *= self._relative_errors(point_norms, tile, terms)
-                errors[tile.columns] += sizes
+                    self._add_weighted(values, coef, tile.columns, scores, abs_sums)
+                relative = self._relative_errors(scaled_points, tile, terms) if self._is_rbf else 1.0
+                errors[tile.columns] += abs_sums * relative
             return scores, self._error_bounds(errors, squares)
 
     def _multiply(self, left: Any, right: Any, out: Any, buffer: Any) -> None:
@@ -231,34 +232,32 @@ class BoundedScorer:
             np.matmul(left[:, part], right[:, part].T, out=buffer)
             np.add(out, buffer, out=out)
 
-    def _apply_kernel(self, values: Any, point_norms: Array, sample_norms: Array) -> None:
-        """Apply the kernel function to the products in place; the norms are γ times squared norms."""
+    def _apply_kernel(self, values: Any, scaled_points: Array, scaled_samples: Array) -> None:
+        """Apply the kernel function to the products in place; `scaled_…`: γ‖z‖² and γ‖x‖²."""
         if self._is_rbf:
-            gaussians(values, point_norms.astype(self._dtype), sample_norms.astype(self._dtype))
+            gaussians(values, scaled_points.astype(self._dtype), scaled_samples.astype(self._dtype))
         else:
             self._gram.kernel.finish(values)
 
-    def _add_weighted(self, values: Any, coef: Any, columns: Any, scores: Array, sizes: Array) -> None:
-        """Add a tile's terms to the scores of several expansions, and their absolute values to the sizes."""
+    def _add_weighted(self, values: Any, coef: Any, columns: Any, scores: Array, abs_sums: Array) -> None:
+        """Add a tile's terms to the scores of several expansions, and their absolute values to `abs_sums`."""
         for start in range(0, values.shape[1], self._terms_per_sum):
             part = slice(start, start + self._terms_per_sum)
             sums = coef[:, part] @ values[:, part].T
             scores[columns] += sums[: len(columns)]
-            sizes += sums[len(columns) :]
+            abs_sums += sums[len(columns) :]
 
-    def _relative_errors(self, point_norms: Array, tile: CoefBlock, terms: int) -> Array:
-        """Return the relative error of a tile's RBF terms at each point.
-
-        terms: number of terms of a squared norm, t in the module's formula.
-        """
+    def _relative_errors(self, scaled_points: Array, tile: CoefBlock, terms: int) -> Array:
+        """Return the relative error of a tile's RBF terms at each point; `terms` is t of the module."""
         per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
-        exponent = _COMPOUNDING * per_norm * (point_norms + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
+        exponent = _COMPOUNDING * per_norm * (scaled_points + self._scaled[tile.stop - 1]) + _VALUE_UNDERFLOW
         # expm1(ε), which is at most 1.01 ε for ε < 0.01
         growth = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
         return _COMPOUNDING * (growth + self._term_rounding(tile))
 
     def _term_rounding(self, tile: CoefBlock) -> float:
-        """Return the relative error of a term c_jp k(x_j, z) by rounding: kernel, coefficient and sums."""
+        """Return a bound on the relative error of a term c_jp k(x_j, z) by rounding."""
+        # 6: kernel value 2, coefficient 1, product 1, and 2 to spare; n + 16: the sums in double precision.
         summed = self._terms_per_sum if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 
@@ -292,13 +291,13 @@ class BoundedScorer:
 
     @cached_property
     def _coef_norms(self) -> Array:
-        """``Σ_j |c_jp| s_j`` of each expansion p, for the sizes s_j of :meth:`SampleGram.sizes`."""
-        sizes = np.ones(self._gram.n)
+        """``Σ_j |c_jp| s_j`` of each expansion p, where |k(x_j, z)| ≤ s_j s(z) (:meth:`SampleGram.sizes`)."""
+        s = np.ones(self._gram.n)
         if not self._is_rbf:
-            sizes = self._gram.sizes(self._gram.square_norms(self._gram.X))[self._order]
+            s = self._gram.sizes(self._gram.square_norms(self._gram.X))[self._order]
         norms = np.zeros(self._count)
         for tile in self._tiles:
-            norms[tile.columns] += sizes[tile.start : tile.stop] @ np.abs(tile.coef)
+            norms[tile.columns] += s[tile.start : tile.stop] @ np.abs(tile.coef)
         return norms
 
     @cached_property
@@ -307,14 +306,14 @@ class BoundedScorer:
         return [np.vstack([tile.coef.T, np.abs(tile.coef.T)]).astype(self._dtype) for tile in self._tiles]
 
 
-def _tile_stops(norms: Array) -> list[int]:
-    """Return the stops of the tiles of samples sorted by these norms γ‖x‖².
+def _tile_stops(scaled: Array) -> list[int]:
+    """Return the stops of tiles of samples sorted by γ‖x‖² (`scaled`).
 
-    In a tile, norms above both 1 and the median differ by at most a factor of 4.
+    In a tile, values above both 1 and the median differ by at most a factor of 4.
     """
-    typical, stops, start = max(float(np.median(norms)), 1.0) if len(norms) else 1.0, [], 0
-    while start < len(norms):
-        similar = np.searchsorted(norms, 4.0 * max(float(norms[start]), typical), side="right")
+    typical, stops, start = max(float(np.median(scaled)), 1.0) if len(scaled) else 1.0, [], 0
+    while start < len(scaled):
+        similar = np.searchsorted(scaled, 4.0 * max(float(scaled[start]), typical), side="right")
         start = min(start + _TILE_SAMPLES, int(similar))
         stops.append(start)
     return stops

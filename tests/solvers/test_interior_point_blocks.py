@@ -95,7 +95,7 @@ def test_a_point_that_is_not_optimal_has_the_certificate_of_the_whole(D, rng):
     problem, found = solved(crew, D, max_iter=2)
     for block in crew.blocks:
         kept = block.best_beta + 0.2 * rng.normal(size=len(block.best_beta))
-        block.multipliers = lambda block=block, kept=kept: block.rows.split(kept) + 0.1
+        block.multipliers = lambda block=block, kept=kept: block.families.split(kept) + 0.1
     bad = replace(found, primal=found.primal | {"w": 1.5 * found["w"]})
     Z = np.concatenate([block.multipliers() for block in crew.blocks], axis=1)
     mine = certificate_of(crew, problem, bad, B, D, False)

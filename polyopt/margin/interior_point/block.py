@@ -23,15 +23,16 @@ Newton step. The linearised complementarity is z dt + t dz = rhs, with
 
 The barrier parameter `barrier` is multiplied by the cap, so that a sample of weight 2 is the same as two
 copies (by the mean cap if there is no slack); `second` is 1 in the corrector, else 0. Eliminating dZ and dT
-leaves the reduced system in (w, b), with a diagonal matrix D (n, n): β changes by h − D df. `dual_reg` is the
-dual regularisation δ, a proximal term on the multipliers: the linearised constraints are relaxed by δ dmu, so
-that no family adds more than 1/δ to an entry of D. With larger entries, the rounding of the outputs would
-dominate the residual of X'β = Rw.
+gives dβ = h − D df, with a diagonal matrix D (n, n), and h (n,) from the right-hand sides. With df = X dv for
+v = (w, b), X with a column of ones, this is the reduced system (R + X'DX) dv = X'(β + h) − R v, where ½ v'R v
+is the regulariser. `dual_reg` is the dual regularisation δ, a proximal term on the multipliers: the
+linearised constraints are relaxed by δ dmu, so that no family adds more than 1/δ to an entry of D. With
+larger entries, the rounding of the outputs would dominate the residual of X'β = R v.
 
-Methods that change a block are called only through the log of :mod:`polyopt.margin.interior_point.crew`,
-which is replayed if a block is lost, and their names stand in checkpoints; the other methods only read.
-Results are reduced over the blocks by sums or maxima, so their sizes do not depend on the number of samples,
-except for the multipliers.
+Calls of methods that change a block (begin, begin_at, place, set_…, move, move_apart, store_best,
+balance_best) are recorded by name in a log (:mod:`polyopt.margin.interior_point.crew`). The log is replayed
+if a block is lost, and is part of checkpoints, so these names must not change. Results are reduced over the
+blocks by sums or maxima, so their sizes do not depend on n, except for the multipliers.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from formulations.families import Families, Reaches
 from formulations.language.types import Vector
 from polyopt.certificates.tally import Tally
 from polyopt.margin.certificate_by_blocks import reduce_block
-from polyopt.margin.interior_point import intercept as breakpoints
+from polyopt.margin.interior_point import intercept as breakpoints  # Block has an attribute `intercept`
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
@@ -74,8 +75,8 @@ class Direction(Struct):
 
 # Signatures of compiled functions name each argument with its type and shape; "!" marks those written to.
 
-# Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the room (n,) of each β_i, by which it can
-# fall or rise: Σ over families of min(mu, cap − mu), or mu for a family without slack. summary (6,):
+# Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the room (n,) of each β_i, the sum over its
+# families of min(mu, cap − mu), or mu if there is no slack: β_i can fall or rise by its room. summary (6,):
 #   linear part of the dual objective;
 #   decrease of this linear part if every β_i falls by its room;
 #   Σ z t, the sum of the complementarity products;
@@ -115,8 +116,8 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
-    samples: the samples X with their products (:class:`Rows`, not to be confused with `rows`).
-    rows: the families of constraints, those with slack first; or a function that returns the families.
+    samples: the samples X, with their products (:class:`Rows`, the rows of X).
+    families: the families of constraints, those with slack first; or a function that returns the families.
     soft: number of families with slack.
     counts (n,): weights of the samples in the Sigma-SVM's mean and covariance; ones by default.
     work: work arrays, shared with other blocks.
@@ -133,28 +134,28 @@ class Block:
     chosen: NDArray[np.bool_] | None = None
 
     def __init__(
-        self, samples: Rows, rows: Families | Callable[[], Families], soft: int,
+        self, samples: Rows, families: Families | Callable[[], Families], soft: int,
         counts: Vector | None = None, work: Work | None = None,
     ):  # fmt: skip
-        self.samples, self.soft, self._rows = samples, soft, rows
+        self.samples, self.soft, self._families = samples, soft, families
         self._counts, self._mean_cap, self.best_beta = counts, 0.0, np.zeros(samples.n)
         self._moves = 0  # number of changes of the point or of `dual_reg`
         self._summary = np.empty(6)  # written by `reduced_diagonal`
         self._work = Work() if work is None else work
 
     @property
-    def rows(self) -> Families:
+    def families(self) -> Families:
         """The families of constraints."""
-        return self._rows() if callable(self._rows) else self._rows
+        return self._families() if callable(self._families) else self._families
 
     # -- before the start -----------------------------------------------------------------------
 
     def facts(self) -> BlockFacts:
-        """Return counts and sums of the block's data."""
-        rows = list(self.rows)
-        soft, masks = rows[: self.soft], [family.row_mask for family in rows[self.soft :]]
-        # Families with a positive kink: the masks of their lower bounds and of the constraints that exist.
-        positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
+        """Return a summary of the block's data."""
+        families = list(self.families)
+        soft, masks = families[: self.soft], [family.row_mask for family in families[self.soft :]]
+        # Families violated at f = 0 (kink > 0): the masks of their lower bounds and of existing constraints.
+        positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in families if family.kink > 0]
         has_lower = any(np.logical_and(exists, up).any() for up, exists in positive)
         has_upper = any(np.logical_and(exists, np.logical_not(up)).any() for up, exists in positive)
         X = self.samples
@@ -179,17 +180,17 @@ class Block:
 
     def begin(self, mean_cap: float, dual_reg: float) -> None:
         """Start with central multipliers and slacks that satisfy every constraint at outputs of 0."""
-        n, soft, rows = self.samples.n, self.soft, self.rows
-        hard = len(rows) - soft
+        n, soft, families = self.samples.n, self.soft, self.families
+        hard = len(families) - soft
         Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
-        for q, family in enumerate(rows):
+        for q, family in enumerate(families):
             if q < soft:
                 xi = central_slack(family.kink)
                 s = xi - family.kink
                 mu = _START_PRODUCT / s  # per unit of cost
                 Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
                 T[2 * q], T[2 * q + 1] = s, xi
-            else:  # s = −kink at outputs of 0; bounds have negative kinks
+            else:  # row 2 soft + (q − soft); s = −kink > 0 at outputs of 0
                 Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
                 if (mask := family.row_mask) is not None:
                     Z[soft + q, ~mask] = 0.0
@@ -207,14 +208,14 @@ class Block:
         ξ − r = μ + (√(r² + 4μ²) − r)/2. All families must have slack.
         """
         multipliers = self._central_point(v, barrier)[1][::2]
-        beta = (np.stack([family.side for family in self.rows]) * multipliers).sum(axis=0)
-        return self.rows.gain(multipliers), self.samples.weighted_sums(beta[:, None])[:, 0]
+        beta = (np.stack([family.side for family in self.families]) * multipliers).sum(axis=0)
+        return self.families.gain(multipliers), self.samples.weighted_sums(beta[:, None])[:, 0]
 
     def _central_point(self, v: Vector, barrier: float) -> tuple[Vector, Vector, Vector]:
         """Return the outputs of v = (w, b), and the central Z and T (:meth:`central_dual`)."""
-        f, rows = self.samples.scores(v), list(self.rows)
-        Z, T = (np.empty((2 * len(rows), self.samples.n)) for _ in range(2))
-        for q, family in enumerate(rows):
+        f, families = self.samples.scores(v), list(self.families)
+        Z, T = (np.empty((2 * len(families), self.samples.n)) for _ in range(2))
+        for q, family in enumerate(families):
             r = family.kink - family.side * f
             root = np.sqrt(r**2 + 4.0 * barrier**2)
             T[2 * q], T[2 * q + 1] = barrier + 0.5 * (root - r), barrier + 0.5 * (root + r)
@@ -223,10 +224,10 @@ class Block:
 
     def _start(self, mean_cap: float, dual_reg: float, f: Vector, Z: Vector, T: Vector) -> None:
         """Set the point, and allocate the direction."""
-        rows, self._mean_cap = list(self.rows), mean_cap
-        caps = np.stack([family.cap for family in rows][: self.soft], dtype=float)
-        sides = np.stack([family.side.astype(np.int8) for family in rows])
-        self.point, self._dual_reg = PrimalDual(sides, self.rows.kinks, caps, f, Z, T), dual_reg
+        families, self._mean_cap = list(self.families), mean_cap
+        caps = np.stack([family.cap for family in families][: self.soft], dtype=float)
+        sides = np.stack([family.side.astype(np.int8) for family in families])
+        self.point, self._dual_reg = PrimalDual(sides, self.families.kinks, caps, f, Z, T), dual_reg
         # All iterations use this memory: new pages would take longer than the arithmetic.
         self._direction = Direction(np.zeros_like(Z), np.zeros_like(f), np.zeros_like(Z), np.zeros_like(Z))
 
@@ -237,7 +238,7 @@ class Block:
         work = self._reduced_system()
         reduced_rhs(self.point, self._dual_reg, self._direction, work.V, 2)
         M, sums = self.samples.normal_matrix(work.d, work.V)
-        size, reaches = float(np.abs(work.V[:, 0]).sum()), self.rows.reaches(self.point.f)
+        size, reaches = float(np.abs(work.V[:, 0]).sum()), self.families.reaches(self.point.f)
         gain, gain_decrease, products, largest, multiplier, violation = self._summary.tolist()
         return Measurement(
             gain, gain_decrease, products, largest, multiplier, violation, size, self.costs(1.0), reaches, M,
@@ -280,11 +281,7 @@ class Block:
         return self.samples.weighted_sums(work.h)[:, 0]
 
     def set_direction(self, dv: Vector) -> tuple[float, float, float]:
-        """Set the direction for a change dv of (w, b).
-
-        Return the step length at which the first multiplier or slack reaches zero, and the sums of
-        z dt + t dz and of dz dt.
-        """
+        """Set the direction for a change dv of (w, b); return the summary of ``back_substitute``."""
         self.samples.scores(dv, self._direction.df)
         summary = np.empty(3)
         back_substitute(self.point, self._dual_reg, self._direction, summary)
@@ -297,7 +294,7 @@ class Block:
         self._moves += 1
 
     def move_apart(self, fraction: float) -> None:
-        """Take the full step in f, and a step length per sample in Z and T: see ``separate_steps``."""
+        """Move f by the full step, and Z and T by a step length per sample: see ``separate_steps``."""
         separate_steps(self.point, self._direction, fraction)
         self._moves += 1
 
@@ -305,55 +302,55 @@ class Block:
 
     def reaches(self, v: Vector) -> Reaches:
         """Return the largest outputs of v = (w, b) towards each bound."""
-        return self.rows.reaches(self.samples.scores(v))
+        return self.families.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
         """Return the cost of the least slacks at the outputs of v = (w, b) times `shrink`."""
-        return self.rows.cost(shrink * self.samples.scores(v))
+        return self.families.cost(shrink * self.samples.scores(v))
 
     def breakpoint_range(self, w: Vector) -> breakpoints.BreakpointRange:
         """Return the first and last b at which a constraint becomes tight, and sums of the costs of slack."""
-        return breakpoints.breakpoint_range(self.rows, self._scores_without_intercept(w))
+        return breakpoints.breakpoint_range(self.families, self._scores_without_intercept(w))
 
     def breakpoint_histogram(self, w: Vector, edges: Vector) -> Vector:
         """Return the costs and the numbers of the breakpoints in b between the edges: (2, edges + 1)."""
-        return breakpoints.breakpoint_histogram(self.rows, self._scores_without_intercept(w), edges)
+        return breakpoints.breakpoint_histogram(self.families, self._scores_without_intercept(w), edges)
 
     def list_breakpoints(self, w: Vector, low: float, high: float) -> breakpoints.ListedBreakpoints:
         """Return the breakpoints b above `low`, up to `high`."""
-        return breakpoints.list_breakpoints(self.rows, self._scores_without_intercept(w), low, high)
+        return breakpoints.list_breakpoints(self.families, self._scores_without_intercept(w), low, high)
 
     def _scores_without_intercept(self, w: Vector) -> Vector:
         return self.samples.scores(np.append(w, 0.0))
 
     def balance_sums(self) -> tuple[float, float]:
-        """Return the sum of :meth:`_best_rooms`, and Σ β_i of the best multipliers."""
-        return float(self._best_rooms().sum()), float(self.best_beta.sum())
+        """Return the sum of :meth:`_distances_to_bounds`, and Σ β_i of the best multipliers."""
+        return float(self._distances_to_bounds().sum()), float(self.best_beta.sum())
 
-    def _best_rooms(self) -> Vector:
-        """Return the change of each best β_i (n,) at which a multiplier of sample i first reaches a bound."""
+    def _distances_to_bounds(self) -> Vector:
+        """Return the least change of each best β_i (n,) at which a multiplier of sample i reaches a bound."""
         # The columns of `ends` are the β_i at which a multiplier is 0 or at its cap.
-        rooms: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
-        return rooms
+        distances: Vector = np.abs(self.best_beta - self.families.pieces.ends).min(axis=0)
+        return distances
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract this fraction of :meth:`_best_rooms` from the best β, so that Σ β_i = 0."""
-        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._best_rooms()
+        """Subtract fraction · distances from the best β: Σ β_i = 0 if it is Σ β_i/Σ distances before."""
+        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._distances_to_bounds()
 
     def dual_terms(self) -> tuple[float, Vector]:
         """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""
         sums = self.samples.weighted_sums(self.best_beta[:, None])[:, 0]
-        return self.rows.gain(self.multipliers()), sums
+        return self.families.gain(self.multipliers()), sums
 
     def prove(self, step: str, *arguments: Any) -> Tally:
         """Evaluate a step of a certificate (:func:`reduce_block`) at the best multipliers."""
         samples = self.samples
-        data = samples.X, self.rows, self.multipliers(), samples.shift, self._counts
+        data = samples.X, self.families, self.multipliers(), samples.shift, self._counts
         return reduce_block(step, *data, *arguments, intercept=self.intercept)
 
     def multipliers(self) -> Vector:
         """Return the best multipliers by family: shape (q, n)."""
-        return self.rows.split(self.best_beta)
+        return self.families.split(self.best_beta)
 
 
 class BlockFacts(NamedTuple):
@@ -361,11 +358,11 @@ class BlockFacts(NamedTuple):
 
     n: int  # samples
     m: int  # features
-    products: float  # multiplications in X'DX
+    products: float  # number of multiplications in X'DX
     costs: float  # sum of the caps of constraints with slack
     bounds: float  # number of constraints without slack
-    has_lower: bool  # True if some constraint with a positive kink bounds an output from below
-    has_upper: bool  # True if some constraint with a positive kink bounds an output from above
+    has_lower: bool  # True if a lower bound on an output is violated at f = 0 (positive kink)
+    has_upper: bool  # True if an upper bound is; a free b alone satisfies bounds of one side
 
 
 class Measurement(NamedTuple):
@@ -373,7 +370,7 @@ class Measurement(NamedTuple):
 
     gain: float  # linear part of the dual objective
     gain_decrease: float  # decrease of `gain` if every β_i falls by its room
-    products: float  # sum of the complementarity products z t
+    products: float  # Σ z t, over families and samples
     largest: float  # largest z t / max(|kink|, 1)
     multiplier: float  # largest multiplier
     violation: float  # largest violation of a constraint
