@@ -6,7 +6,7 @@ A node of a branch-and-bound tree (:class:`SubsetTree`) includes some features a
 remaining ones are free. Let x̃ = (x, 1) be the samples, with label y_i and cost c_i for this face (0 if a
 positive is assigned to another). Then every face of the node costs at least, for any 0 ≤ α_i ≤ c_i,
 
-    Σ α − ¼ (v_b² + Σ_{j included} v_j² + Σ_{j chosen} v_j²),        v = Σ α_i y_i x̃_i,
+    Σ α − ¼ (v_b² + Σ_{j included} v_j² + Σ_{j largest} v_j²),        v = Σ α_i y_i x̃_i,
 
 where v_b is the entry of the bias, and the last sum is over the s − |included| largest v_j² of the free
 features. With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the
@@ -76,7 +76,7 @@ def certify_cpm_subset(
     """Certify faces W among all faces of at most s features, for a fixed assignment and loss="sum".
 
     W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
-    alpha (n, K): multipliers of the margin constraints: of face k's program with the features of W_k only.
+    alpha (n, K): column k has the multipliers of face k's program restricted to the features that W_k uses.
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     max_features: s.

@@ -257,7 +257,7 @@ class BoundedScorer:
 
     def _term_rounding(self, tile: CoefBlock) -> float:
         """Return a bound on the relative error of a term c_jp k(x_j, z) by rounding."""
-        # 6: kernel value 2, coefficient 1, product 1, and 2 to spare; n + 16: the sums in double precision.
+        # 6: kernel value 4 (2 units in the last place), coefficient 1, product 1. n + 16: sums in double.
         summed = self._terms_per_sum if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 

@@ -151,7 +151,7 @@ class Block:
     # -- before the start -----------------------------------------------------------------------
 
     def facts(self) -> BlockFacts:
-        """Return a summary of the block's data."""
+        """Return counts and sums of the block's data."""
         families = list(self.families)
         soft, masks = families[: self.soft], [family.row_mask for family in families[self.soft :]]
         # Families violated at f = 0 (kink > 0): the masks of their lower bounds and of existing constraints.
@@ -334,7 +334,7 @@ class Block:
         return distances
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract fraction · distances from the best β: Σ β_i = 0 if it is Σ β_i/Σ distances before."""
+        """Subtract fraction · distances from the best β; with Σ β_i/Σ distances, the new sum is 0."""
         self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._distances_to_bounds()
 
     def dual_terms(self) -> tuple[float, Vector]:
