@@ -72,7 +72,7 @@ class _DualAveragingEpochs(Epochs):
         self.X, self.y, self.C, self.penalty, self.initial_faces = X, y, C, penalty, initial_faces
         self.rng, self.fixed_epochs = np.random.default_rng(seed), fixed_epochs
         self.batch_size = int(np.clip(len(y) // 500, 8, 256))  # 500 steps per epoch, if the limits allow it
-        self.V, self.mean_V = self.best.copy(), self.best.copy()
+        self.V, self.mean_V = self.result.copy(), self.result.copy()
         self.steps = 0  # t
         self.weight_sum = 0.0  # Σ t², the weights of V_t in mean_V
 
@@ -115,7 +115,7 @@ class _DualAveragingEpochs(Epochs):
         values, perplexities = zip(*map(self._objective, candidates), strict=True)
         k = int(np.argmin(values))
         if values[k] < self.min_objective:
-            self.best, self.min_objective = candidates[k], values[k]
+            self.result, self.min_objective = candidates[k], values[k]
         self.measured.append(values[k])
         if self.history:
             self.history[-1] |= {"objective": values[k], "perplexity": perplexities[k]}

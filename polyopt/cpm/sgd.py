@@ -1,7 +1,9 @@
 """Algorithms 1 and 2 of Kantchelian et al. (2014): stochastic subgradient steps for loss="sum".
 
 Minimise (λ/2)‖W‖² + the mean loss, which is λ/2 times J(W) of formulations.cpm for C = 2/(nλ). With costs
-C_i per sample λ is 2/ΣC, and the gradient of sample i is multiplied by its weight n C_i/ΣC.
+C_i per sample λ is 2/ΣC, and the gradient of sample i is multiplied by its weight n C_i/ΣC; n is the number
+of all samples. Divided by λ, this weight is the *gain* n C_i/2 of the sample. The positives (y = +1) are the
+samples outside the polytope.
 
 Algorithm 1, for t = 1, 2, ... and a sample (x, y):
 
@@ -10,9 +12,9 @@ Algorithm 1, for t = 1, 2, ... and a sample (x, y):
     if y = −1:                  W_l ← W_l − η_t x̃   for every face l with W_l·x̃ > −1
     W ← (1 − η_t λ) W
 
-Algorithm 2, ASSIGN: UNADJ is the list of the natural faces k of all positives at their last visits. If its
-entropy is at least the floor h, return k; else return the face with the highest score among those that would
-raise the entropy.
+Algorithm 2, ASSIGN: the *natural* face of a positive is the argmax k. UNADJ has an entry for each positive
+that has been inside its margin (W_k·x̃ < 1): its natural face at the last such visit. If the entropy of UNADJ
+is at least the floor h, return k; else the face with the highest score among those that would raise it.
 
 Departures from the paper as printed:
 
@@ -63,13 +65,16 @@ from polyopt.native.library import Struct, kernel
 Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-# In the signatures of compiled functions "!" marks an array that is changed in place, W one of weights.
-# Indices of the statistics `tally` of the steps, as in native/cpm_sgd.c.
-LOSS = 0  # sum over the steps of the sample's hinge times its gain n C_i / 2
+# Signatures of compiled functions list, by argument, name: type (dimensions). "!" marks an array that is
+# changed in place. The type W is that of the weights, float32 or float64; b1, i8 and f8 are bool, int64 and
+# float64. Equal dimensions must have equal lengths: r is m+1; p is the length of `phi`.
+
+# Indices of the statistics `tally` (five,) of the steps, as in native/cpm_sgd.c.
+LOSS = 0  # sum over the steps of the sample's hinge times its gain
 MOVED = 1  # number of positives whose natural face differs from that of their last visit
 COUNTED = 2  # N, the number of entries of UNADJ
-COUNT_LOG_SUM = 3  # Σ c ln c over the counts c of the faces in UNADJ; the entropy is ln N − this / N
-AVERAGE = 4  # Σ t⁴ over the averaged iterates, divided by t⁴ of the last one
+COUNT_LOG_SUM = 3  # Σ c ln c over the face counts c of UNADJ (in C ENTROPY); the entropy is ln N − this / N
+AVERAGE = 4  # sum of the weights t⁴ of the iterates in the average, relative to the weight of the last one
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,10 @@ OPTIONS = Options()
 
 # Return the natural face if UNADJ with it has at least the entropy `floor`; else the best of the faces that
 # would raise the entropy strictly, or the natural face if there is none.
-#   scores (K): scores of sample i; natural: the face with the highest; floor: h, in nats.
-#   unadjusted (n,): UNADJ, -1 for a positive that was not visited; counts (K,): its counts. Updated.
-#   phi: c ln c for every count c, and for one more than the largest.
+#   scores (K,): scores of sample i; natural: the face with the highest; floor: h, in nats.
+#   unadjusted (n,): UNADJ, -1 for a sample that has no entry. Updated.
+#   counts (K,): number of entries of UNADJ at each face. Updated.
+#   phi (p,): table of c ln c for c = 0, 1, ..., at least up to the largest count plus 1.
 #   tally: COUNTED and COUNT_LOG_SUM are updated.
 assign = kernel(
     "cpm_assign",
@@ -114,7 +120,7 @@ def inverse_scale(t: Any) -> Any:
 def relative_step_sizes(t: Vector, inverse_scales: Vector) -> Vector:
     """Return λη_t/s_(t−1) for steps t ≥ 1, given 1/s_t.
 
-    Step t adds this number, times the sample's gain (its weight divided by λ), times ±x̃ to U.
+    Step t adds this number, times the sample's gain, times ±x̃ to U.
     """
     return t / inverse_scales
 
@@ -122,13 +128,19 @@ def relative_step_sizes(t: Vector, inverse_scales: Vector) -> Vector:
 class StepArguments(Struct):
     """Arguments of the steps of Algorithm 1 for some samples (n,), as in ``native/cpm_sgd.inc``.
 
-    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``. ``outside`` is the mask of
-    the positives; ``gains`` are the samples' weights divided by λ. ``steps`` is t. ``step_sizes`` and
-    ``inverse_scales`` are :func:`relative_step_sizes` and 1/s_t of the steps from ``first_step`` on.
-    ``floor``, ``unadjusted``, ``counts``, ``phi`` and ``tally`` are those of :func:`assign`; a floor of 0
-    switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the average A with the weight t⁴; 0
-    means no average. ``last_faces`` has each positive's natural face at its last visit, -1 for none; ``work``
-    and ``scores`` are work space.
+    values, columns, starts, shared: the samples, as :class:`polyopt.linalg.rows.Rows`.
+    outside, gains (n,): mask of the positives; gains n C_i / 2.
+    scale: factor of every entry of the samples.
+    floor: h of Algorithm 2, in nats; 0 switches it off.
+    spacing: number of steps between two iterates that enter the average; 0 for no average.
+    U, A (m+1, L): running sum and average; updated.
+    steps (1,): t, the number of steps made; updated.
+    step_sizes (v,), inverse_scales (w,): tables of :func:`relative_step_sizes` of the steps after
+        `first_step`, and of 1/s_t from t = `first_step` on; w = v + 1.
+    first_step (1,): t at which the tables begin.
+    unadjusted (n,), counts (K,), phi (p,), tally (5,): as in :func:`assign`; updated, except phi.
+    last_faces (n,): natural face of each positive at its last visit, -1 for none; updated.
+    work (2, L), scores (K,): work space.
     """
 
     signature: ClassVar[str] = (
@@ -170,7 +182,7 @@ class CpmSgd:
         scale: float = 1.0, seed: int = 0, dtype: type[np.floating[Any]] = np.float32,
     ):  # fmt: skip
         self.n_faces, self.average, self.scale = n_faces, average, scale
-        self.floor = math.log(max(perplexity, 1.0))  # h of Algorithm 2
+        self.floor = math.log(max(perplexity, 1.0))  # h of Algorithm 2, an entropy in nats
         self.rng = np.random.default_rng(seed)
         shape = (n_features + 1, padded(n_faces))
         self.U = np.zeros(shape, dtype=dtype)
@@ -190,9 +202,11 @@ class CpmSgd:
 
         outside (n,): mask of the positives.
         gains (n,): n C_i / 2, where n is the size of all the data.
-        last_faces, unadjusted (n,): each positive's natural face at its last visit, and its entry of UNADJ;
-            -1 if it was not visited. Updated by the steps.
+        last_faces (n,): natural face of each positive at its last visit, -1 if there was none.
+        unadjusted (n,): its entry of UNADJ, from its last visit inside the margin; -1 if it has none.
+        The steps update both; `unadjusted` only with a floor.
         """
+        # Length of phi: a count is at most its present maximum plus n, and phi is read at one more.
         size = int(self.counts.max()) + len(outside) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
@@ -212,17 +226,19 @@ class CpmSgd:
     ) -> int:
         """Make one step for each sample in `order` until the clock is over; return the number of steps."""
         done = 0
-        for first, done in stretches(len(order), rows, self.U.shape[1], OPTIONS.steps_per_call):
-            if self.steps[0] + done - first > arguments.first_step[0] + OPTIONS.steps_per_call:
-                arguments.apply_step_rule()  # the table of step sizes was too short for these steps
-            _take_steps(arguments, order[first:done])
+        for first, end in stretches(len(order), rows, self.U.shape[1], OPTIONS.steps_per_call):
+            last_step = self.steps[0] + end - first
+            if last_step > arguments.first_step[0] + OPTIONS.steps_per_call:
+                arguments.apply_step_rule()  # the tables of step sizes did not reach the last step
+            _take_steps(arguments, order[first:end])
+            done = end
             if clock is not None and clock.is_over:
                 break
         return done
 
     @property
     def last(self) -> NDArray[Any]:
-        """The last iterate W_t as columns (m+1, L)."""
+        """The last iterate W_t as lanes (m+1, L)."""
         return iterate(self.U, self.steps[0])
 
     @property
@@ -241,16 +257,16 @@ class CpmSgd:
         candidates = [(W, self._objective(W, rows, outside, C)) for W in self.iterates]
         if self.floor == 0.0 or len(candidates) == 1:
             return min(candidates, key=itemgetter(1))
-        floor = (1.0 - OPTIONS.perplexity_rounding_rel) * math.exp(self.floor)
+        min_perplexity = (1.0 - OPTIONS.perplexity_rounding_rel) * math.exp(self.floor)
 
         def rank(candidate: tuple[Vector, float]) -> tuple[float, float]:  # the smallest is the best
             W, objective = candidate
-            return -min(self._perplexity(W, rows, outside, C), floor), objective
+            return -min(self._perplexity(W, rows, outside, C), min_perplexity), objective
 
         return min(candidates, key=rank)
 
     def _perplexity(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
-        """Return the perplexity of the positives' best faces, each weighted by its cost."""
+        """Return the perplexity of the positives' best faces at W (K, m+1), each weighted by its cost."""
         positives = np.flatnonzero(outside)
         if not positives.size:
             return 1.0
@@ -262,11 +278,12 @@ class CpmSgd:
         return perplexity(faces, C[positives])
 
     def _objective(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
+        """Return J(W) for faces W (K, m+1)."""
         return float((W**2).sum() + losses(W, rows, outside, C, self.scale))
 
 
 def iterate(U: NDArray[Any], steps: int) -> NDArray[Any]:
-    """Return the iterate W_t of the running sum U_t."""
+    """Return the iterate W_t of the running sum U_t, both as lanes (m+1, L)."""
     return np.asarray(U / inverse_scale(steps))
 
 
@@ -280,7 +297,8 @@ def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:
     return np.ascontiguousarray(lanes[:, :n_faces].T, dtype=np.float64)
 
 
-# Sum the losses of samples `first` to `last` - 1 at the first K columns of W (m+1, L); out (L,): work space.
+# Sum the losses of samples `first` to `last` - 1 at the first K columns of W, lanes (m+1, L).
+#   out (L,): work space.
 _losses = kernel(
     "cpm_losses",
     ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out!: W (L)",
@@ -291,7 +309,7 @@ _losses = kernel(
 
 
 def losses(W: Vector, rows: Rows, outside: Bits, C: Vector, scale: float = 1.0) -> float:
-    """Sum C_i times the hinge of the best face for positives, the hinges of all faces for negatives."""
+    """Sum C_i times the hinge of the best face (positives) or those of all faces (negatives); W (K, m+1)."""
     lanes = in_lanes(W)
     out = np.empty(lanes.shape[1])
     return sum(
@@ -319,7 +337,8 @@ def solve_cpm_sgd(
         more than half of the epochs, and the error falls like 1/epochs, so it is then of the size of `tol`.
     Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one record
         per epoch: the estimate of the objective from the steps, the objective (nan if not measured), the
-        perplexity, the number of positives whose face has changed, and the number of faces in use.
+        perplexity of the natural faces at the last visits (unweighted), the number of positives whose natural
+        face has changed, and the number of faces in use.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
@@ -333,14 +352,14 @@ def solve_cpm_sgd(
     machine.U[:-1][~present_features(X)] = 0.0
     epochs = _SgdEpochs(machine, rows, y, C)
     status = epochs.run(clock, max_iter, tol)
-    return epochs.solution(status, epochs.objective, "sgd", clock)
+    return epochs.solution(status, epochs.result_objective, "sgd", clock)
 
 
 class Epochs(ABC):
     """Epochs over one set of samples, until the measured objectives agree."""
 
     def __init__(self, initial: Vector):
-        self.best = initial  # the result (K, m+1)
+        self.result = initial  # faces to be returned (K, m+1)
         self.min_objective = np.inf  # the smallest measured objective
         self.measured: list[float] = []  # all measured objectives
         self.history: list[dict[str, float]] = []  # a record of each epoch
@@ -351,7 +370,7 @@ class Epochs(ABC):
 
     @abstractmethod
     def measure(self) -> None:
-        """Measure the objective, and update `best`, `min_objective` and `measured`."""
+        """Measure the objective, and update `result`, `min_objective` and `measured`."""
 
     def run(self, clock: Clock, max_iter: int, tol: float, options: Options = OPTIONS) -> Status:
         """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
@@ -375,9 +394,9 @@ class Epochs(ABC):
         return Status.ITERATION_LIMIT
 
     def solution(self, status: Status, objective: float, solver: str, clock: Clock) -> Solution:
-        """Return the best faces with their objective."""
+        """Return the result with its objective."""
         return Solution(
-            status, {"W": self.best}, {}, objective, None, solver,
+            status, {"W": self.result}, {}, objective, None, solver,
             iterations=len(self.history), solve_time=clock.seconds, history=tuple(self.history),
         )  # fmt: skip
 
@@ -394,7 +413,7 @@ class _SgdEpochs(Epochs):
             rows, self.outside, self.gains, self.last_faces, self.unadjusted
         )
         self.returns_last_measured = not machine.average or machine.floor > 0.0
-        self.objective = np.inf  # objective at the result `best`
+        self.result_objective = np.inf
 
     def epoch(self, clock: Clock) -> None:
         machine = self.machine
@@ -426,8 +445,8 @@ class _SgdEpochs(Epochs):
 
     def measure(self) -> None:
         W, objective = self.machine.best_iterate(self.rows, self.outside, self.C)
-        if objective < self.objective or self.returns_last_measured:
-            self.best, self.objective = W, objective
+        if objective < self.result_objective or self.returns_last_measured:
+            self.result, self.result_objective = W, objective
         self.min_objective = min(self.min_objective, objective)
         self.measured.append(objective)
         if self.history:
@@ -435,7 +454,7 @@ class _SgdEpochs(Epochs):
 
 
 def _choose_precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
-    """Return the :func:`precision` for samples `rows`, their factor, and their gains n C_i / 2."""
+    """Return the :func:`precision` for samples `rows`, their factor, and their gains."""
     if not len(rows.values):
         return np.float32
     size = max(float(rows.values.max()), -float(rows.values.min()))

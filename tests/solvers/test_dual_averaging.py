@@ -53,12 +53,12 @@ def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
     both = [0.5 * PENALTY.shrunk(V) for V in (run.V, run.mean_V)]
     run.measure()
     assert run.min_objective == run.measured[-1] == min(value(W)[0] for W in both)
-    assert value(run.best)[0] == run.min_objective
+    assert value(run.result)[0] == run.min_objective
     assert run.history[-1]["objective"] == run.min_objective
-    best = run.best
+    best = run.result
     run.V = run.mean_V = np.full_like(run.V, 99.0)
     run.measure()
-    assert run.best is best
+    assert run.result is best
     assert run.measured[1] > run.min_objective == run.measured[0]
 
 
@@ -67,7 +67,7 @@ class Told(Epochs):
 
     def __init__(self, values, ends=None):
         self.values, self.ends = iter(values), ends
-        self.best, self.min_objective, self.measured, self.history, self.at = (
+        self.result, self.min_objective, self.measured, self.history, self.at = (
             np.zeros((1, 2)),
             np.inf,
             [],
@@ -113,4 +113,4 @@ def test_epochs_are_measured_ever_more_rarely_until_three_agree(values, ends, at
     solution = run.solution(status, 3.5, "a method", Over(run))
     assert (solution.status, solution.objective, solution.solver) == (status, 3.5, "a method")
     assert solution.iterations == len(run.history) == len(solution.history)
-    assert solution["W"] is run.best
+    assert solution["W"] is run.result
