@@ -23,8 +23,9 @@ from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
 _BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
 _TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
-# Largest error of an RBF score by distances from ‖x‖² − 2x'z + ‖z‖²; above it, from x − z (slower).
-_MAX_KERNEL_ERROR = 1e-7
+# Largest error bound of an RBF score at which distances are computed as ‖x‖² − 2x'z + ‖z‖². If the bound is
+# larger, they are computed from x − z, which is slower.
+_MAX_SCORE_ERROR = 1e-7
 
 
 class _BinaryMachine(NamedTuple):
@@ -70,7 +71,10 @@ class KernelScorer(NamedTuple):
         return self.scorer.scores(X) + self.intercepts
 
     def labels(self, X: Any, exact_labels: Callable[[Any], NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Return class numbers (t,); `exact_labels` computes those uncertain in every faster precision."""
+        """Return class numbers (t,) of the rows of X.
+
+        exact_labels: computes the labels that are uncertain in every faster precision.
+        """
         labels, undecided = np.empty(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
         for dtype in self.scorer.precisions(X):
             if len(undecided):
@@ -82,9 +86,10 @@ class KernelScorer(NamedTuple):
     def _decide(
         self, X: Any, rows: NDArray[np.intp], dtype: Any, out_labels: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """Set the labels of the rows of X that are certain in the precision `dtype`; return the other rows.
+        """Compute labels of these rows of X in the precision `dtype`; return the rows with uncertain labels.
 
-        The first rows are a trial: if less than half of their labels are certain, the others are not tried.
+        The first rows are a trial: if fewer than half of their labels are certain, the remaining rows are
+        returned undecided.
         """
         undecided, parts = [], [rows[:_TRIAL_POINTS], *chunks(rows[_TRIAL_POINTS:], _BLOCK_POINTS)]
         for number, part in enumerate(parts):
@@ -118,7 +123,7 @@ def scorer_of(model: Any) -> KernelScorer | None:
     if model.kernel in ("linear", "precomputed"):
         return None
     estimators = [model] if model._is_binary else [pair._as_fitted() for pair in model.estimators_]
-    machines = []  # what scores need of the estimators, in the same order
+    machines = []  # the binary machines, in the order of `estimators`
     for estimator in estimators:
         (positions, coef), b = estimator._support(), float(estimator.intercept_[0])
         machines.append(_BinaryMachine(estimator._kernel, estimator._X, positions, coef, b))
@@ -135,8 +140,9 @@ def scorer_of(model: Any) -> KernelScorer | None:
         X, parts = _merge_support(model, machines, estimators)
     gram = SampleGram(X, kernel)
     coef_sum = max(float(np.abs(machine.coef).sum()) for machine in machines)
-    # The error of a score is at most that of a kernel value times the sum of the coefficients.
-    if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_KERNEL_ERROR:
+    # The error of a score is at most that of a kernel value times the sum of the absolute coefficients. For
+    # RBF entry_error()[0] bounds the error of a kernel value; `careful` computes distances by differences.
+    if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_SCORE_ERROR:
         gram = gram.careful(always=True)
     copies = [machine._replace(coef=machine.coef.copy()) for machine in machines]  # to notice later changes
     intercepts = np.array([machine.intercept for machine in machines])
@@ -148,10 +154,12 @@ def scorer_of(model: Any) -> KernelScorer | None:
 def _merge_support(
     model: Any, machines: list[_BinaryMachine], estimators: list[Any]
 ) -> tuple[Any, list[CoefBlock]]:
-    """Return the distinct samples of all pairs' expansions, sorted by class, and a part for each class.
+    """Merge the kernel expansions of all pairs, so that each support vector's kernel is computed once.
 
-    A part has the range of the class's samples, the columns of the pairs with this class, and coefficients
-    (samples, pairs).
+    Return the distinct support vectors, sorted by class, and a CoefBlock for each class, with
+    start, stop: the range of the class's rows among them.
+    columns: the pairs that contain the class.
+    coef (rows, columns): coefficient of each row in each of these pairs, 0 if it is not in the expansion.
     """
     pairs = list(combinations(range(len(model.classes_)), 2))
     sample, pair_of, label = _expansion_entries(model, machines, estimators, np.array(pairs))
@@ -159,8 +167,9 @@ def _merge_support(
     # Sort the entries by class, and within a class by sample; keep each sample once.
     order = np.lexsort((sample, label))
     is_first = np.diff(sample[order], prepend=-1) != 0
-    first, merged_row = order[is_first], np.empty(len(sample), dtype=np.intp)
-    merged_row[order] = np.cumsum(is_first) - 1  # for each entry, the row of its sample in the merged X
+    first = order[is_first]  # for each row of the merged X, one entry of its sample
+    merged_row = np.empty(len(sample), dtype=np.intp)  # for each entry, the row of its sample in the merged X
+    merged_row[order] = np.cumsum(is_first) - 1
     X = stack([machine.X[machine.positions] for machine in machines])[first]
     parts, labels = [], label[first]
     for class_number in np.unique(labels):
@@ -176,11 +185,13 @@ def _merge_support(
 def _expansion_entries(
     model: Any, machines: list[_BinaryMachine], estimators: list[Any], pairs: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return sample, pair and class of each entry: each sample in the expansion of each pair, pair by pair.
+    """Return three arrays with an entry for each support vector of each pair, in the order of the pairs.
 
-    A sample is its index among the samples of the fit. `model._pair_places` has these indices for all samples
-    of a pair; an estimator's `_rows` are indices in the samples of its pair, `_y` the signs of their labels;
-    without data, `_second` is a mask of the expansion's samples that are of the second class.
+    They are the support vector's index among the samples of the fit, the number of the pair, and the class
+    number. `model._pair_places[p]` has these indices of the samples of pair p; an estimator's `_rows` are
+    indices among the samples of its pair, and `_y` their labels −1 and +1 (the second class). A model without
+    data numbers its stored samples, and has `_second` instead of `_y`: a mask of the support vectors of the
+    second class.
     """
     samples, is_second = [], []
     for places, estimator, machine in zip(model._pair_places, estimators, machines, strict=True):
