@@ -9,7 +9,7 @@ positive is assigned to another). Then every face of the node costs at least, fo
     Σ α − ¼ (v_b² + Σ_{j included} v_j² + Σ_{j largest} v_j²),        v = Σ α_i y_i x̃_i,
 
 where v_b is the entry of the bias, and the last sum is over the s − |included| largest v_j² of the free
-features. With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children partition the
+features. With sign constraints, v_j is replaced by 0 if it has the wrong sign. The children cover the
 faces of a node, so its bound is max(own bound, min(children's bounds)). A tree stores points from which α is
 recomputed, and the bounds are rounded downwards. Without a tree the bound is the root's: all are free.
 
@@ -204,7 +204,7 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     alphas: Sequence[Vector | None] = [None] * K if point.alpha is None else list(point.alpha.T)
     if trees is None:
         alphas = list(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS).T)
-        zero = np.zeros(1, dtype=np.int64)  # each tree is a single leaf, at which `alphas` are tried
+        zero = np.zeros(1, dtype=np.int64)  # a tree of one leaf, with α = c; `alphas` are tried at it too
         checked = [SubsetTree(zero - 1, zero, zero, np.zeros((1, columns)), np.ones(1))] * K
     elif len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")

@@ -58,7 +58,7 @@ class Options:
 
     max_exact_entries: int = 30_000  # entries up to which solver="exact" is used: 2 to 3 s for all starts
     entries_per_program: int = 1_500  # fixed cost of a face's program, as a number of entries
-    max_restricted_entries: int = 100_000  # the same with `max_features` or `integers`
+    max_restricted_entries: int = 100_000  # `max_exact_entries` with `max_features` or `integers`
     max_penalised_entries: int = 10_000_000  # entries up to which "dual" is used with a penalty or signs
     n_init_few_features: int = 10  # number of starts with max_features
     n_init_penalised: int = 5  # number of starts of "dual" with a penalty; each begins with a run without it
@@ -158,9 +158,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         All minimise the same objective; ``solver_`` is the solver used.
         "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
         assignment, to about 1e-10, then reassigns the positives.
-        "dual": the same with dual coordinate ascent, to `tol`; with a penalty on the weights or signs with
-        Newton steps on the dual, to gaps of about 1e-10.
-        "sgd": Algorithms 1 and 2; with a penalty on the weights or signs dual averaging, whose weights
+        "dual": alternating minimisation with dual coordinate ascent, to `tol`; with a penalty on the weights
+        or signs, with Newton steps on the dual, to gaps of about 1e-10.
+        "sgd": Algorithms 1 and 2; with a penalty on the weights or signs, dual averaging, whose weights
         have exact zeros too.
         "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
         or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
@@ -422,6 +422,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             A machine fitted to the same samples with the same settings, by any solver, with one polytope.
         """
         check_is_fitted(fitted)
+        # A machine with two sides, or with pairs of classes, has a list of solutions: it gives no incumbent.
         self._incumbent = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
         return self
 
@@ -445,7 +446,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             return OPTIONS.n_init_penalised
         return _DEFAULT_N_INIT[self.solver_]
 
-    def _forget(self) -> None:  # of the previous fit
+    def _forget(self) -> None:
+        """Forget the previous fit."""
         super()._forget()
         self._perplexity, self._is_held, self._sides = None, False, None
 
@@ -605,7 +607,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
-    def _drop_solution_arrays(self, original: Self) -> None:  # makes this a copy of `original` without data
+    def _drop_solution_arrays(self, original: Self) -> None:
+        """Make this a copy of `original` without data."""
         if original._sides is not None:
             set_sides(self, [side.without_data() for side in original._sides])
             return

@@ -51,7 +51,8 @@ class Options:
     measured_entries: number of entries of X, in equidistant rows, from which means and spreads are estimated.
     rows_per_block: number of dense samples scored at a time in single precision; a block stays in the cache.
     max_score_error: largest error of a score in single precision.
-    max_single_entry: largest entry at which weights that underflow in single precision change no score.
+    max_single_entry: largest entry of a sample at which weights that underflow in single precision cannot
+        change a score.
     """
 
     max_size: float = 1e100
@@ -345,7 +346,7 @@ class FaceClassifier(PairwiseClassifier):
         return None if penalty.is_absent else penalty
 
     def _warn_if_empty(self, W: NDArray[Any]) -> None:
-        """Warn if the penalty has made every weight 0."""
+        """Warn if the penalty has made every weight of W (K, m+1), bias last, 0."""
         penalty = self._asked_penalty
         if penalty.has_penalty_or_signs and not W[:, :-1].any():
             warn(
@@ -356,7 +357,7 @@ class FaceClassifier(PairwiseClassifier):
             )
 
     def _polytopes(self) -> list[Any]:
-        """Return the machines, each with one polytope, that this one consists of."""
+        """Return the machines, each with one polytope, of which this one consists."""
         check_is_fitted(self)
         if not self._is_binary:
             return [machine for part in self.estimators_ for machine in part._polytopes()]
@@ -470,8 +471,8 @@ class FaceClassifier(PairwiseClassifier):
         Returns
         -------
         ndarray of shape (t, n_classes)
-            In the order of ``classes_``. With more than two classes, those that agree best with the
-            probabilities of all pairs (the second method of Wu, Lin & Weng, 2004).
+            In the order of ``classes_``. With more than two classes, the probabilities that agree best
+            with those of all pairs (the second method of Wu, Lin & Weng, 2004).
         """
         model, samples = self._prepared(X)
         if model._is_binary:

@@ -151,7 +151,10 @@ def rmm_path(
 def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
-    """Return a solver for families of constraints: interior-point, or decomposition with warm starts."""
+    """Return a solver for families of constraints.
+
+    It is interior-point for linear machines of few features, else decomposition with warm starts.
+    """
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
         from polyopt.margin.interior_point import solve_interior_point
 

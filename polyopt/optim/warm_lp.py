@@ -36,7 +36,8 @@ class LinearSolution:
         the minimum is above the cutoff.
     objective: c·x; nan if there is no point.
     iterations: number of simplex iterations.
-    warm: True if the solve started from the last basis, and did not fail.
+    warm: True if the solve started from the last basis, and did not fail. Without a point or multipliers
+        `warm` is False and `iterations` 0, also after a warm start.
     """
 
     status: Status
@@ -116,7 +117,8 @@ class PersistentLP:
 
         upper (p,): new upper bounds, also for later solves; by default those of the last solve.
         cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks this every few pivots,
-            so it may still return an optimum above the cutoff. A restart without the basis has no cutoff.
+            so it may still return an optimum above the cutoff. A restart without the basis, made
+            after a failure, has no cutoff, and the whole `time_limit` again.
         """
         if cutoff is not None and np.isnan(cutoff):
             raise ValueError("cutoff must be a number or None, not nan")

@@ -1,10 +1,10 @@
 """An initial point for many samples under an RBF kernel: each cluster is solved separately.
 
 Samples are clustered by k-means. If the kernel between samples of different clusters is small, the matrix is
-nearly block diagonal, and the coefficients β of the clusters are nearly optimal for all samples: most
-multipliers are at their final bounds, and few steps are left. The joined β is feasible, because Σ β_i = 0
-holds for each cluster. Clusters are small, and are solved on all threads; a very large one starts from
-clusters of its own.
+nearly block diagonal, and the coefficients β (w = Σ β_i x_i) of the clusters are nearly optimal for all
+samples: most multipliers are at their final bounds, and few steps are left. The joined β is feasible, because
+Σ β_i = 0 holds for each cluster. Clusters are small, and are solved on all threads; a very large one starts
+from clusters of its own.
 
 The start is abandoned in two cases. If few multipliers of the cluster that is solved first are at bounds, the
 start is not faster, because the kernel rows of free multipliers are needed again. If the kernel is wide,
@@ -39,7 +39,7 @@ def beta_of_clusters(
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None
     if gram.n < options.min_cluster_start_samples or not dual.breaks_at_zero:
-        return None
+        return None  # 0 is not a bound of every β_i
     beta = np.zeros(gram.n)
 
     def solve_cluster(cluster: Samples) -> None:

@@ -21,7 +21,7 @@ from polyopt.base.threads import run_blocks
 
 
 class Change(NamedTuple):
-    """A method call: the name of a method of the blocks, and its arguments."""
+    """A method call, also one that only reads: the name of a method of the blocks, and its arguments."""
 
     name: str
     arguments: tuple[Any, ...] = ()
