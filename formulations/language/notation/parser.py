@@ -207,7 +207,7 @@ def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
     parser = _Parser(formula, functions)
     tree = getattr(parser, rule)()
     if parser.next.kind != "end":
-        raise parser.fail("unexpected token")
+        raise parser.error_here("unexpected token")
     return tree
 
 
