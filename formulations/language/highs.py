@@ -26,7 +26,7 @@ SIMPLEX = {
 
 @cache
 def quiet_highs() -> Any:
-    """Return the package ``highspy`` after a first run with the banner off, which silences all later solvers."""
+    """Return the package ``highspy`` after a first run with the banner off, which silences later solvers."""
     import highspy
 
     # `highspy.Highs` prints the banner before its options can be set; its base class does not.
