@@ -7,27 +7,30 @@ faces of norm 1 the worst-case margin is the least y_i f(x_i); the total margin 
 the least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here.
 The programs of the paper (Kantchelian et al., 2014) are
 
-- (1), which maximises one of the two margins over faces of norm 1; (2) adds a variable ζ_k for the margin of
-  face k, or one ζ in the worst case;
+- (1): maximise one of the two margins over faces of norm 1;
+- (2): the same with a variable ζ_k for the margin of face k, or one ζ in the worst case;
 - (3): maximise Σ_k 1/‖W_k‖, or min_k 1/‖W_k‖ in the worst case, for faces with a margin of 1;
 - (4)-(5), one program: minimise Σ_k ‖W_k‖², or max_k ‖W_k‖² in the worst case, under the
   constraints of (3), which have the numbers (4) for negatives and (5) for positives.
 
-A positive has a margin constraint on its assigned face, and a negative on every face; but in ``printed`` each
-sample has one on its assigned face only.
+In ``total``, ``worst`` and the ``hard`` programs below a positive has a margin constraint on its assigned
+face, and a negative on every face, as in (3) to (5). In the paper's (2) with the total margin a negative has
+one on its best face (of largest W_k·x̃_i) only: this is ``printed``, where each sample, of either class, is
+assigned to one face.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1), or w (m+1,) for one face;
 zeta (K,), or a scalar in the worst case; t, the largest squared norm. In the duals alpha (n, K) and beta
-(n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖. Z
-(n, K) is 1 if sample i has a margin constraint on face k, else 0: a row of ones at a negative, a unit vector
-at a positive; in ``printed`` a unit vector at every sample (in texts of rows, Z_ik > 0 means 1, Z_ik < 1
-means 0). Multipliers are in brackets below.
+(n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖.
+Z (n, K) is 1 if sample i has a margin constraint on face k, else 0. The row of a positive is a unit vector,
+that of a negative all ones; in ``printed`` both are unit vectors. The printed conditions Z_ik > 0 and
+Z_ik < 1 stand for Z_ik = 1 and Z_ik = 0. Multipliers are in brackets below.
 
 Programs
 --------
-total       (2)      max  Σ_k ζ_k     s.t.  y_i W_k·x̃_i ≥ ζ_k for Z_ik = 1 [α_ik],  ‖W_k‖² ≤ 1 [ρ_k]
+total       (2), but negatives on every face
+                     max  Σ_k ζ_k     s.t.  y_i W_k·x̃_i ≥ ζ_k for Z_ik = 1 [α_ik],  ‖W_k‖² ≤ 1 [ρ_k]
 worst       (2)      max  ζ           s.t.  the same with ζ for every ζ_k
 printed     (2)      as total, but each sample is assigned to one face, which must be its best:
                      Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i [β_ik] for Z_ik = 0; and ζ ≥ 0
@@ -46,20 +49,20 @@ printed_dual is total_dual with v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_i
 
 Relations among (1) to (5)
 --------------------------
-- In (2), the ‖W_k‖ = 1 of (1) is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its
-  ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For ``printed`` it need not
-  be: a face scaled up may become the best one of a sample assigned to another, which violates a constraint
-  of β. The value is then an upper bound on (1), equal to it if all norms are 1.
-- In the worst case a negative's best face (of largest W_k·x̃_i) has its least y_i W_k·x̃_i, so constraints on
-  every face change nothing; (1), (2), (3) and (4)-(5) have the same polytopes up to scale, for each fixed
-  assignment and also when the assignment is optimised.
-- The total margin of (1) and (2) constrains a negative on its best face only, (3) and (4)-(5) on every face.
-  So (2) is not equivalent to (3) with faces W_k/ζ_k, against the paper: with unequal ζ_k this scaling changes
-  the best face. With negatives on every face, ``total`` has the faces of (3) and (4)-(5), scaled.
-- (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
-- For a fixed assignment, (3) and (4)-(5) have the same W: each face has the least norm under its constraints.
-  If the assignment is optimised too, they differ: the one with the largest Σ 1/‖W_k‖ need not have the least
-  Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is (largest worst-case margin)^−2.
+- Relaxed norms: in (2), the ‖W_k‖ = 1 of (1) is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all
+  negatives and its ζ_k is positive, the relaxation is exact: scaling the face up raises its margin. For
+  ``printed`` it need not be: a face scaled up may become the best one of a sample assigned to another, which
+  violates a constraint of β. The value is then an upper bound on (1), equal to it if all norms are 1.
+- Worst case: a negative's best face has its least y_i W_k·x̃_i, so constraints on every face change nothing;
+  (1), (2), (3) and (4)-(5) have the same polytopes up to scale, for each fixed assignment and also when the
+  assignment is optimised.
+- Total margin, (2) against (3): the paper calls its (2) equivalent to (3) with faces W_k/ζ_k. It is not: with
+  unequal ζ_k this scaling changes the best face. ``total``, with negatives on every face, has the faces of
+  (3) and (4)-(5), scaled.
+- Empty faces: (1) has no maximum if a face may have no samples: its margin is a minimum over the empty set.
+- (3) against (4)-(5): for a fixed assignment they have the same W, as each face has the least norm under its
+  constraints. If the assignment is optimised too, they differ: the assignment with the largest Σ 1/‖W_k‖ need
+  not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is (largest worst-case margin)^−2.
 
 Recovery
 --------
@@ -71,9 +74,9 @@ Multipliers
 -----------
 In (2) alpha_ik is the weight of sample i in the margin of face k. The weights add up to 1 for each face in
 ``total``, over all faces in ``worst``, and to at least 1 for each face in ``printed``. 2ρ_k = ‖v_k‖ is the
-contribution of face k to the value: ζ_k in ``total``; its share of ζ in ``worst``, 0 if its norm could be
-smaller. In (3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on
-face k, and theta_k is the weight of face k in the worst case.
+contribution of face k to the value: ζ_k in ``total``; in ``worst``, the share of face k in ζ, 0 if a smaller
+‖W_k‖ would do. In (3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample
+i on face k, and theta_k is the weight of face k in the worst case.
 
 Infeasible when
 ---------------
@@ -128,7 +131,7 @@ _CASES = {  # title and source, by the name of the primal
 
 @dataclass(frozen=True)
 class MarginRows:
-    """The data of the programs, and the margin constraints of the constrained pairs: (i, k) with Z_ik = 1."""
+    """Samples, labels and Z, and expressions for the rows. A pair (i, k) is constrained if Z_ik = 1."""
 
     X: Matrix  # (n, m)
     y: NDArray[np.float64]  # (n,)
@@ -218,30 +221,31 @@ def _program(
 
 def total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the total margin with negatives on every face; arguments as in :func:`hard_total`."""
-    rows, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
-    W = rows.faces()
+    samples, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
+    W = samples.faces()
     return _program(
-        "cpm_margin.total", (cp.sum(zeta), "Σₖ ζₖ"), [W, zeta], _margin_rows(rows, W, zeta), rows.data
+        "cpm_margin.total", (cp.sum(zeta), "Σₖ ζₖ"), [W, zeta], _margin_rows(samples, W, zeta), samples.data
     )
 
 
 def worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the worst-case margin; arguments as in :func:`hard_total`."""
-    rows, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="zeta")
-    W = rows.faces()
-    return _program("cpm_margin.worst", (zeta, "ζ"), [W, zeta], _margin_rows(rows, W, zeta), rows.data)
+    samples, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="zeta")
+    W = samples.faces()
+    return _program("cpm_margin.worst", (zeta, "ζ"), [W, zeta], _margin_rows(samples, W, zeta), samples.data)
 
 
-def _margin_rows(rows: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list[Row]:
+def _margin_rows(samples: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list[Row]:
     """Return the rows ``margin`` and ``norm``; zeta is (K,), or one number for all faces."""
-    n, K = rows.Z.shape
+    n, K = samples.Z.shape
     # `required` (n, K) is the margin required of sample i on face k: ζ_k, or ζ.
     zeta_of_face = cp.reshape(zeta, (1, zeta.size), order="C")
     required = np.ones((n, 1)) @ (zeta_of_face if zeta.ndim else zeta_of_face @ np.ones((1, K)))
     text = f"yᵢ Wₖ·x̃ᵢ ≥ {'ζₖ' if zeta.ndim else 'ζ'} for Zᵢₖ > 0"
     meaning = "weight of sample i in its face's margin"
     return [
-        Row("margin", rows.margins(W) >= rows.select(required), text, "alpha", meaning, rows.index()),
+        Row("margin", samples.margins(W) >= samples.select(required), text, "alpha", meaning,
+            samples.index()),
         Row("norm", cp.sum(cp.square(W), axis=1) <= 1, "‖Wₖ‖² ≤ 1", "rho",
             "half of the contribution of face k to the value"),
     ]  # fmt: skip
@@ -257,20 +261,21 @@ def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) ->
     assignment : array_like of int, shape (n,)
         The face of each sample, negatives among them; every face needs a sample.
     """
-    rows, zeta = _one_face_each(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
-    W = rows.faces()
-    scores = lift(rows.X) @ W.T
-    assigned = cp.sum(cp.multiply(rows.Z, scores), axis=1, keepdims=True)
-    meaning = "rate at which the margins of the other faces fall with that of face k"
-    constraints = [*_margin_rows(rows, W, zeta), Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", meaning)]
+    samples, zeta = _one_face_each(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
+    W = samples.faces()
+    scores = lift(samples.X) @ W.T
+    assigned = cp.sum(cp.multiply(samples.Z, scores), axis=1, keepdims=True)
+    meaning = "rate at which the total margin falls as the lower bound of $ζₖ$ rises from 0"
+    constraints = [*_margin_rows(samples, W, zeta), Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", meaning)]
     if n_faces > 1:
-        choice = rows.select(assigned @ np.ones((1, n_faces)), 0.0) >= rows.select(scores, 0.0)
+        choice = samples.select(assigned @ np.ones((1, n_faces)), 0.0) >= samples.select(scores, 0.0)
         constraints.append(
             Row("choice", choice, "Σₗ Zᵢₗ Wₗ·x̃ᵢ ≥ Wₖ·x̃ᵢ for Zᵢₖ < 1", "beta",
-                "cost of the constraint that face k is not the best of sample i", rows.index(0.0))
+                "rate at which the total margin rises if the score of face k at sample i may exceed that of "
+                "the assigned face", samples.index(0.0))
         )  # fmt: skip
     objective = (cp.sum(zeta), "Σₖ ζₖ")
-    return _program("cpm_margin.printed", objective, [W, zeta], constraints, rows.data, _PRINTED_LETTERS)
+    return _program("cpm_margin.printed", objective, [W, zeta], constraints, samples.data, _PRINTED_LETTERS)
 
 
 def _one_face_each(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
@@ -292,57 +297,58 @@ _GRADIENT = "Σᵢ αᵢₖ yᵢ x̃ᵢ"
 
 def total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the dual of :func:`total`; arguments as in the primal."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha = cp.Variable(rows.Z.shape, name="alpha")
+    samples = MarginRows.of(X, y, n_faces, assignment)
+    alpha = cp.Variable(samples.Z.shape, name="alpha")
     # "minus": cvxpy's multiplier of this equality is −ζ_k; of the inequality in printed_dual, it is ζ_k.
     zeta = Row("zeta", cp.sum(alpha, axis=0) == 1, "Σᵢ αᵢₖ = 1", "zeta", "minus the margin of face k")
-    return _least_norms_dual("cpm_margin.total", rows, alpha, zeta)
+    return _least_norms_dual("cpm_margin.total", samples, alpha, zeta)
 
 
 def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the dual of :func:`worst`; arguments as in the primal."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha = cp.Variable(rows.Z.shape, name="alpha")
+    samples = MarginRows.of(X, y, n_faces, assignment)
+    alpha = cp.Variable(samples.Z.shape, name="alpha")
     zeta = Row("zeta", cp.sum(alpha) == 1, "Σᵢₖ αᵢₖ = 1", "zeta", "minus the margin")
-    return _least_norms_dual("cpm_margin.worst", rows, alpha, zeta)
+    return _least_norms_dual("cpm_margin.worst", samples, alpha, zeta)
 
 
-def _least_norms_dual(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
+def _least_norms_dual(case: str, samples: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
     """State the minimum of Σ_k ‖v_k‖; the row `zeta` normalises alpha."""
-    s = cp.Variable(rows.Z.shape[1], name="s")
-    constraints = [_cone(s, rows.gradients(alpha), _GRADIENT), *rows.dual_rows(alpha), zeta]
-    return _program(case, (cp.sum(s), "Σₖ sₖ"), [alpha, s], constraints, rows.data, dual=True)
+    s = cp.Variable(samples.Z.shape[1], name="s")
+    constraints = [_cone(s, samples.gradients(alpha), _GRADIENT), *samples.dual_rows(alpha), zeta]
+    return _program(case, (cp.sum(s), "Σₖ sₖ"), [alpha, s], constraints, samples.data, dual=True)
 
 
 def _cone(s: cp.Variable, gradients: cp.Expression, text: str) -> Row:
     """Return the row ``norm``: s_k is at least the norm of column k of `gradients`, printed as `text`."""
-    # Unlike in `norm_row` of hard_worst_dual, the first entry of its multiplier is 1, as the cost is Σ s_k.
+    # The multiplier of the cone of face k is the vector (1, −W_k): its first entry is the cost of s_k, which
+    # is 1 here. In hard_worst_dual (`norm_row`) it is the largest norm of a face.
     return Row("norm", cp.SOC(s, gradients, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
-               "1; and under it, for every k, the face with its sign changed, $−Wₖ$")  # fmt: skip
+               "for each face k, a column: 1, followed by $−Wₖ$")  # fmt: skip
 
 
 def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the dual of :func:`printed`; arguments as in the primal."""
-    rows = _one_face_each(X, y, n_faces, assignment)
-    alpha, beta = (cp.Variable(rows.Z.shape, name=name) for name in ("alpha", "beta"))
+    samples = _one_face_each(X, y, n_faces, assignment)
+    alpha, beta = (cp.Variable(samples.Z.shape, name=name) for name in ("alpha", "beta"))
     s = cp.Variable(n_faces, name="s")
-    beta_of_assigned = cp.multiply(rows.Z, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, n_faces)))
-    gradients = lift(rows.X).T @ (cp.multiply(rows.y[:, None], alpha) + beta_of_assigned - beta)
+    beta_of_assigned = cp.multiply(samples.Z, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, n_faces)))
+    gradients = lift(samples.X).T @ (cp.multiply(samples.y[:, None], alpha) + beta_of_assigned - beta)
     constraints = [
         _cone(s, gradients, "Σᵢ (αᵢₖ yᵢ + Zᵢₖ Σₗ βᵢₗ − βᵢₖ) x̃ᵢ"),
-        *rows.dual_rows(alpha),
+        *samples.dual_rows(alpha),
         Row("zeta", cp.sum(alpha, axis=0) >= 1, "Σᵢ αᵢₖ ≥ 1", "zeta", "the margin of face k"),
-        Row("assigned", rows.select(beta) == 0, "βᵢₖ = 0 for Zᵢₖ > 0", "none",
-            "none: a sample's assigned face has no row", rows.index()),
+        Row("assigned", samples.select(beta) == 0, "βᵢₖ = 0 for Zᵢₖ > 0", "none",
+            "none: a sample's assigned face has no row", samples.index()),
     ]  # fmt: skip
     if n_faces > 1:
         constraints.append(
-            Row("choice", rows.select(beta, 0.0) >= 0, "βᵢₖ ≥ 0 for Zᵢₖ < 1", "lead",
-                "score of sample i on its assigned face, less its score on face k", rows.index(0.0))
+            Row("choice", samples.select(beta, 0.0) >= 0, "βᵢₖ ≥ 0 for Zᵢₖ < 1", "lead",
+                "score of sample i on its assigned face, less its score on face k", samples.index(0.0))
         )  # fmt: skip
-    objective = (cp.sum(s), "Σₖ sₖ")
+    objective, data = (cp.sum(s), "Σₖ sₖ"), samples.data
     return _program(
-        "cpm_margin.printed", objective, [alpha, beta, s], constraints, rows.data, _PRINTED_LETTERS, dual=True
+        "cpm_margin.printed", objective, [alpha, beta, s], constraints, data, _PRINTED_LETTERS, dual=True
     )
 
 
@@ -389,43 +395,44 @@ def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
     assignment : array_like of int, shape (n,)
         The face of each positive; the entries of negatives are ignored.
     """
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    W = rows.faces()
+    samples = MarginRows.of(X, y, n_faces, assignment)
+    W = samples.faces()
     objective = (cp.sum_squares(W), "‖W‖²")
-    return _program("cpm_hard.total", objective, [W], [_hard_margin(rows, W)], rows.data)
+    return _program("cpm_hard.total", objective, [W], [_hard_margin(samples, W)], samples.data)
 
 
 def hard_worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State (4)-(5) with the worst-case margin, min max ‖W_k‖²; arguments as in :func:`hard_total`."""
-    rows, t = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="t")
-    W = rows.faces()
+    samples, t = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="t")
+    W = samples.faces()
     meaning = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
     norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta", meaning)
-    return _program("cpm_hard.worst", (t, "t"), [W, t], [_hard_margin(rows, W), norm], rows.data)
+    return _program("cpm_hard.worst", (t, "t"), [W, t], [_hard_margin(samples, W), norm], samples.data)
 
 
-def _hard_margin(rows: MarginRows, W: cp.Variable) -> Row:
+def _hard_margin(samples: MarginRows, W: cp.Variable) -> Row:
     """Return the row ``margin`` of the constrained pairs, with the margin 1."""
     meaning = "rate at which the cost rises with the margin required of sample i on face k"
-    return Row("margin", rows.margins(W) >= 1, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", meaning, rows.index())
+    text, index = "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", samples.index()
+    return Row("margin", samples.margins(W) >= 1, text, "alpha", meaning, index)
 
 
 def hard_total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the dual of :func:`hard_total`, unbounded if that is infeasible; arguments as in the primal."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha = cp.Variable(rows.Z.shape, name="alpha")
-    value = cp.sum(alpha) - 0.25 * cp.sum_squares(rows.gradients(alpha))
+    samples = MarginRows.of(X, y, n_faces, assignment)
+    alpha = cp.Variable(samples.Z.shape, name="alpha")
+    value = cp.sum(alpha) - 0.25 * cp.sum_squares(samples.gradients(alpha))
     objective = (value, f"Σᵢₖ αᵢₖ − ¼ Σₖ ‖{_GRADIENT}‖²")
-    return _program("cpm_hard.total", objective, [alpha], rows.dual_rows(alpha), rows.data, dual=True)
+    return _program("cpm_hard.total", objective, [alpha], samples.dual_rows(alpha), samples.data, dual=True)
 
 
 def hard_worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State the dual of :func:`hard_worst`, unbounded if that is infeasible; arguments as in the primal."""
-    rows, s = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="s")
-    alpha = cp.Variable(rows.Z.shape, name="alpha")
+    samples, s = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="s")
+    alpha = cp.Variable(samples.Z.shape, name="alpha")
     objective = (cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²")
-    constraints = [*rows.dual_rows(alpha), norm_row(s, rows.gradients(alpha), f"‖{_GRADIENT}‖ ≤ sₖ")]
-    return _program("cpm_hard.worst", objective, [alpha, s], constraints, rows.data, dual=True)
+    constraints = [*samples.dual_rows(alpha), norm_row(s, samples.gradients(alpha), f"‖{_GRADIENT}‖ ≤ sₖ")]
+    return _program("cpm_hard.worst", objective, [alpha, s], constraints, samples.data, dual=True)
 
 
 def recover_hard_face(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:

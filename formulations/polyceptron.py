@@ -22,13 +22,15 @@ and with a box |W| ≤ R in place of the norm.
 
 Variables and shapes
 --------------------
-W (K, m+1), its bias last, the slacks xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. A program
-of one face has w (m+1,), xi and u (n,). X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,); the
-assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 1 if the sample is in the
-face's program: a row of ones at a positive, z_i's unit vector at a negative. R is the radius of the box, or
-infinite; the margin is a number. The mixed-integer program has the slacks xi (n₊, K) of the positives and eta
-(n₋,) of the negatives, z (n₋, K) of 0 and 1, the assignment, a finite R, and λ, at least 0, and h, both
-computed from the data. Multipliers are in brackets below.
+X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,). W (K, m+1), its bias last, and the slacks xi
+(n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. A program of one face has w (m+1,), xi and u (n,).
+The assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 1 if the sample is in the
+face's program: a row of ones at a positive, the unit vector of z_i at a negative. R is the radius of the box,
+or infinite; the margin is a number.
+
+mixed_integer has the slacks xi (n₊, K) of the positives and eta (n₋,) of the negatives, and the binary
+assignment z (n₋, K). R must be finite. Its constants M (n₋,), λ (n₋, n₊) ≥ 0 and h (n₋,) are computed from
+the data; they are defined below. Multipliers are in brackets in the programs.
 
 Programs
 --------
@@ -37,12 +39,12 @@ cell        min  Σ_i c_i ξ_i
 cell_dual   max  margin Σ_i u_i − R Σ_l (s⁺_l + s⁻_l)
             s.t. Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0 [w] (the row balance),  0 ≤ u_i ≤ c_i,  s⁺ ≥ 0,  s⁻ ≥ 0
 
-cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment, with fixed_assignment_dual, has all
-faces, which are independent.
-In the duals eliminating s⁺ and s⁻ leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u with 0 ≤ u ≤ c gives a lower
-bound. Without the box (R infinite) balance is an equation in u alone. mixed_integer is the machine over all
-assignments of the negatives, with the margin 1; it has no dual. As faces may be renumbered, its row
-``symmetry`` lets a negative use face k only if an earlier negative uses face k − 1.
+cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment is the sum of the programs of all
+faces, which have no variable in common; fixed_assignment_dual is its dual. Eliminating s⁺ and s⁻ from the
+duals leaves the objective margin Σ u − R ‖Σ_i u_i y_i x̃_i‖_1, so any u with 0 ≤ u ≤ c gives a lower bound on
+the optimum. Without the box (R infinite) balance is an equation in u alone.
+mixed_integer is the machine over all assignments of the negatives, with the margin 1; it has no dual. As
+faces may be renumbered, its row ``symmetry`` lets a negative use face k only if an earlier one uses k − 1.
 
 The M_i of the mixed-integer program, and negatives between positives
 ---------------------------------------------------------------------
@@ -68,8 +70,8 @@ Multipliers
 -----------
 u_i is the rate at which the face's cost rises with the margin required of sample i: 0 beyond the margin, c_i
 inside it. The optimum is a vertex: m+1 samples determine a face and the others have u at a bound. s⁺ and s⁻
-are the rates at which the cost falls as R rises. If one is not zero, the box is active and the solution
-depends on the units: raise the radius, or scale the features.
+are the rates at which the cost falls as R rises. If an entry of s⁺ or s⁻ is not zero, the box is
+active and the solution depends on the units: raise the radius, or scale the features.
 
 Infeasible when
 ---------------
@@ -159,7 +161,7 @@ def box_duals(
     return term, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
 
 
-_PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
+_PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box, and every positive at every face"
 
 LETTERS = {  # meaning of the letters in printed formulas
     "Zᵢₖ": "1 if sample $i$ is in the program of face $k$, else 0: a positive in all, a negative in one",
@@ -174,8 +176,9 @@ def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDAr
     """Return Z (n, K): 1 if sample i is in the program of face k, else 0. A positive is in all programs."""
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
+    # check_assignment checks the samples with label +1. Here the negatives are assigned: negate the labels.
     z = check_assignment(-y, n_faces, assignment, "negative")
-    return belonging(y, z, n_faces, "all")
+    return belonging(y, z, n_faces, "all")  # all positives at every face
 
 
 def cell(
@@ -338,8 +341,9 @@ def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float6
 def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
     """Return λ (n₋, n₊), the negatives as convex combinations of near positives.
 
-    A combination has the least mean squared distance of its positives. The row of a negative outside the hull
-    of the positives, or after the time limit, is 0.
+    Among all convex combinations that give negative i, λ_i minimises Σ_j λ_ij ‖x_j − x_i‖², with features
+    scaled to largest absolute value 1, so the positives used are near. The row is 0 if the negative is
+    outside the hull of the positives, or was not reached before the time limit.
     """
     X, y = as_data(X, y)
     lifted, clock = lift(dense(X)), Clock(time_limit)
@@ -353,7 +357,8 @@ def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None)
         squared_distances = np.square(points - negative).sum(axis=1)
         result = linprog(squared_distances, A_eq=points.T, b_eq=negative, bounds=(0.0, None))
         if result.status == 0:
-            # Least squares over the positives with weight is accurate to rounding, the solver is not.
+            # The LP solver satisfies the equations only to its tolerance; least squares over the positives
+            # with weight satisfies them to rounding.
             support = np.flatnonzero(result.x > 1e-9)
             weights = np.linalg.lstsq(points[support].T, negative, rcond=None)[0]
             shares[i, support] = np.maximum(weights, 0.0)
@@ -408,11 +413,14 @@ def mixed_integer(
             _row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
                  index_pairs(negative_index, faces - 1))
         )  # fmt: skip
+    # The printed indices i and j run over all samples: pad the arrays of one class with neutral values. The
+    # values of variables are read after the solve, hence the functions.
+    rows_of_negatives, columns_of_positives = np.eye(len(y))[:, y < 0], np.eye(len(y))[y > 0]
     data = {
         "x": X, "y": y, "C": costs, "R": R,
         "M": expand_to_samples(M, y < 0, 1.0), "h": expand_to_samples(h, y < 0, 0.0),
-        "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
-        "z": np.eye(len(y))[:, y < 0] @ z,
+        "λ": rows_of_negatives @ shares @ columns_of_positives,
+        "z": rows_of_negatives @ z,
         "ξ": lambda: expand_to_samples(xi.value, y > 0, 0.0),
         "η": lambda: expand_to_samples(eta.value, y < 0, 0.0),
     }  # fmt: skip
@@ -454,7 +462,10 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
 def _hull_bounds(
     positives: NDArray[Any], negatives: NDArray[Any], shares: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
-    """Return h (n₋,), at least 0; ‖e_i‖_1 counts twice, to allow for the rounding error of e_i itself."""
+    """Return h (n₋,) = max(0, 1 + Σ_j λ_ij − 2 R ‖e_i‖_1), and 0 if λ_i = 0.
+
+    The derivation needs R ‖e_i‖_1 only; the second one covers the rounding error of the computed e_i.
+    """
     residual = np.abs(negatives - shares @ positives).sum(axis=1)
     h = 1.0 + shares.sum(axis=1) - 2.0 * radius * residual
     return np.where(shares.any(axis=1), np.maximum(h, 0.0), 0.0)
@@ -474,9 +485,10 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     def pair(primal: Program, dual: Program, face: str) -> Duality:
         def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            # The primal of a linear program from the multipliers of its dual.
+            # The primal solution is the multiplier of the dual's first row, ``balance``.
             W = np.asarray(dual.rows[0].constraint.dual_value)
-            return {face: W, "xi": np.maximum(0.0, 1.0 - (y * (lifted @ W.T).T).T)}
+            labels = y if face == "w" else y[:, None]
+            return {face: W, "xi": np.maximum(0.0, 1.0 - labels * (lifted @ W.T))}
 
         return Duality(primal, dual, recover)
 

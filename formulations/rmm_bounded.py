@@ -14,7 +14,8 @@ Variables and shapes
 w (m,), b scalar, the slacks xi (n,) of the margins; alpha (n,), lam and lam_star (N,) in the dual, printed α,
 λ, λ*. X is (n, m), y is (n,) of -1 and +1, U is (k, m), the unlabelled samples. The bounded samples z_j are
 the rows of X followed by those of U, N = n + k, or those of U alone, N = k. C is a scalar or (n,), B >= 0 a
-scalar. With D, tau and tau_star (N,) are the slacks of the upper and lower bounds.
+scalar. If costs D (N,) of output beyond the bounds are given, tau and tau_star (N,) are the slacks of the
+upper and lower bounds.
 
 Programs
 --------
@@ -33,7 +34,8 @@ within the bounds.
 Multipliers
 -----------
 lam_j (lam_star_j) is the rate at which the optimal cost p* falls as the upper (lower) bound rises at z_j;
-Σ(λ + λ*) = −dp*/dB. For the solvers an unlabelled sample is a sample of either class with C_i = 0.
+Σ(λ + λ*) = −dp*/dB. The solvers treat an unlabelled sample as a labelled one, of either class, with C_i = 0:
+its margin costs nothing.
 
 Infeasible when
 ---------------
@@ -199,7 +201,7 @@ def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
 
 
 def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
-    """Return the letters of a kernel's program, whose samples are their images in its feature space."""
+    """Return the letters of a kernel's program, in which a sample stands for its image in feature space."""
     samples = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
     return {**letters, **IN_FEATURES, "zⱼ": f"the images there {samples}"}
 
@@ -215,6 +217,7 @@ def recover(
     slack_costs = np.full(count, np.inf)
     if D is not None:
         slack_costs[bounded] = D
+    # The families are margins, upper bounds and lower bounds; β (count,) are the coefficients in w = Z'β.
     margins_and_bounds = families(y, count - n, C, B, training=training, D=slack_costs)
     multipliers = margins_and_bounds.of_letters(extend_multipliers(dual, n, count))
     w = Z.T @ margins_and_bounds.beta(margins_and_bounds.stacked(multipliers))

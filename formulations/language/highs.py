@@ -26,7 +26,7 @@ SIMPLEX = {
 
 @cache
 def quiet_highs() -> Any:
-    """Return the package ``highspy``, after the run of a first solver that prints no banner."""
+    """Return the package ``highspy`` after a first run with the banner off, which silences later solvers."""
     import highspy
 
     # `highspy.Highs` prints the banner before its options can be set; its base class does not.
@@ -44,9 +44,9 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
 
     `run` starts the solver `highs`. The solver has its own thread, because Python handles Ctrl-C in the main
     thread, between two bytecodes. In a new thread HiGHS also uses the number of threads of its options,
-    whatever the process set before.
+    even if an earlier solver in this process used another number.
 
-    Return HiGHS's status, and True if Ctrl-C or a stop of the clock ended the run.
+    Return HiGHS's status, and True if Ctrl-C or ``clock.stop()`` (not its time limit) ended the run.
     """
     statuses: list[Any] = []
     has_ended = Event()  # Ctrl-C within Thread.join would count the thread as ended (Python 3.11)

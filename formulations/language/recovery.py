@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from formulations.language.arguments import as_costs, real_array
-from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
+from formulations.language.types import Array, Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 
 RANK_TOLERANCE = 1e-12  # eigenvalues below this, relative to the largest, count as 0
 
@@ -47,7 +47,7 @@ def square_sum(X: Matrix) -> float:
     return float((X.multiply(X) if is_sparse(X) else X * X).sum())
 
 
-def gram_factor(K: ArrayLike, asymmetry: float = 1e-8) -> Vector:
+def gram_factor(K: ArrayLike, asymmetry: float = 1e-8) -> Array:
     """Return a factor F (n, r) of the Gram matrix K = F F', so that β'Kβ = ‖F'β‖² for all β.
 
     cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'β‖² is. The rank r
@@ -76,7 +76,7 @@ def slacks(f: Vector, y: Vector) -> Vector:
     return np.maximum(0.0, 1.0 - y * f)
 
 
-def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
+def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Array]:
     """Return the mean (m,) and biased covariance (m, m) of samples with multiplicities `weights`."""
     weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
     total = weights.sum()

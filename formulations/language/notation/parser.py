@@ -9,7 +9,7 @@ has a method of the parser for each rule::
     relation  sum ≤ sum, or with another sign of RELATIONS
     sum       [−] product + product − product ...
     product   factor factor / factor ...            a summation Σᵢ extends to the end of the product
-    factor    scripted·scripted, or scripted∘scripted
+    factor    scripted, or several joined by · or ∘
     scripted  atom, followed by its powers and '
     atom      number, letter, (sum), (sum, sum), [matrix], ‖sum‖, Σᵢ product, function of a scripted
 """
@@ -21,6 +21,8 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from formulations.language.notation import tree as t
+
+T = TypeVar("T")
 
 INDICES = "ijkl"  # the letters that are indices
 TILDE = "\u0303"  # the combining character over the letter before it
@@ -60,7 +62,7 @@ def text_tokens(text: str) -> list[Token]:
 
 
 def _step(text: str, position: int, tokens: list[Token]) -> int:
-    """Append the tokens of the sign at `position` to `tokens`, and return the position after them."""
+    """Append the tokens of the match at `position` to `tokens`, and return the position after them."""
     match = _TOKEN.match(text, position)
     assert match is not None
     kind, sign, end = str(match.lastgroup), match.group(), match.end()
@@ -100,7 +102,6 @@ GREEK = {
     "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
 }  # fmt: skip
-T = TypeVar("T")
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _PRODUCT_TERMINATORS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
@@ -124,11 +125,11 @@ class _Cursor:
         token = self.next
         if kinds and token.kind not in kinds:
             names = {"letter": "a letter", "number": "a number"}
-            raise self.fail(f"{names.get(kinds[0], repr(kinds[0]))} is missing")
+            raise self.error_here(f"{names.get(kinds[0], repr(kinds[0]))} is missing")
         self.index += 1
         return token
 
-    def fail(self, sentence: str) -> UnreadableError:
+    def error_here(self, sentence: str) -> UnreadableError:
         """Return an error at the next token."""
         position = self.next.position
         character = f"at character {position + 1}, {self.formula[position : position + 1]!r},"
@@ -163,11 +164,11 @@ class _Cursor:
             elif token.kind in ("+", "−"):
                 offset = int(self.take("number").text) * (1 if token.kind == "+" else -1)
                 if not indices:
-                    raise self.fail("an index is missing before its step")
+                    raise self.error_here("an index is missing before its step")
                 indices[-1] = t.Index(indices[-1].letter, offset)
         self.take("}")
         if bracket not in ("", "₍₎"):
-            raise self.fail("the brackets of a subscript do not match")
+            raise self.error_here("the brackets of a subscript do not match")
         return (f"_{label}" if label else "") + bracket, tuple(indices)
 
 
@@ -206,7 +207,7 @@ def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
     parser = _Parser(formula, functions)
     tree = getattr(parser, rule)()
     if parser.next.kind != "end":
-        raise parser.fail("unexpected token")
+        raise parser.error_here("unexpected token")
     return tree
 
 
@@ -246,7 +247,7 @@ class _Parser(_Cursor):
     def relation(self) -> t.Relation:
         left = self.sum()
         if self.next.kind not in RELATIONS:
-            raise self.fail("a relation is missing")
+            raise self.error_here("a relation is missing")
         sign = self.take().kind
         return t.Relation(left, sign, self.sum())
 
@@ -274,7 +275,7 @@ class _Parser(_Cursor):
         while True:
             if self.next.kind == "/":
                 if not factors:
-                    raise self.fail("the numerator is missing")
+                    raise self.error_here("the numerator is missing")
                 self.take()
                 factors = [t.Quotient(_product(factors), self.factor())]
             elif not self.ends_product():
@@ -283,7 +284,7 @@ class _Parser(_Cursor):
             elif factors:
                 return _product(factors)
             else:
-                raise self.fail("a factor is missing")
+                raise self.error_here("a factor is missing")
 
     def ends_product(self) -> bool:
         """Return True if the next token ends a product."""
@@ -338,7 +339,7 @@ class _Parser(_Cursor):
         if token.text == "Σ" and self._is_summation():
             return self.summation()
         if token.kind != "letter":
-            raise self.fail("a factor is missing")
+            raise self.error_here("a factor is missing")
         letter = self.letter()
         if letter.name in self.functions and self.next.kind == "(":
             return self.call(letter.name)
@@ -349,20 +350,20 @@ class _Parser(_Cursor):
 
     def matrix(self) -> t.Expression:
         rows = self.separated(self.listed, ";")
-        if rows == (rows[0][:1],):
+        if len(rows) == 1 and len(rows[0]) == 1:
             return rows[0][0]  # brackets around a sum
         if len({len(row) for row in rows}) > 1:
-            raise self.fail("the rows of a matrix are not of one length")
+            raise self.error_here("the rows of a matrix are not of one length")
         return t.Matrix(rows)
 
     def call(self, name: str) -> t.Expression:
         if name not in _FUNCTIONS and name not in self.functions:
-            raise self.fail(f"unknown function {name}")
+            raise self.error_here(f"unknown function {name}")
         if self.next.kind == "(":
             self.take()
             return t.Call(name, self.inside(self.listed, ")"))
         if self.ends_product():
-            raise self.fail(f"the argument of {name} is missing")
+            raise self.error_here(f"the argument of {name} is missing")
         return t.Call(name, (self.scripted(),))
 
     # -- summations --------------------------------------------------------------------------------
@@ -392,7 +393,9 @@ class _Parser(_Cursor):
         else:
             self.index = start
             condition = self.inside(self.relation, "}")
-            indices = _first_index(condition, self.fail("an index is missing under the sum"))
+            indices = _first_index(condition)
+            if not indices:
+                raise self.error_here("an index is missing under the sum")
         return t.Summation(indices, condition, self.product())
 
 
@@ -401,12 +404,12 @@ def _product(factors: list[t.Expression]) -> t.Expression:
     return factors[0] if len(factors) == 1 else t.Product(tuple(factors))
 
 
-def _first_index(condition: t.Relation, error: UnreadableError) -> tuple[str, ...]:
-    """Return the index that a conditional summation runs over, the first one in the condition, or raise."""
+def _first_index(condition: t.Relation) -> tuple[str, ...]:
+    """Return the index that a conditional summation runs over, the first one in the condition, or ()."""
     left = condition.left
     if isinstance(left, t.Letter):
         if left.name in INDICES:
             return (left.name,)
         if left.indices:
             return (left.indices[0].letter,)
-    raise error
+    return ()

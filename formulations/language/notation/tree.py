@@ -152,7 +152,7 @@ Expression = (
 
 
 def nodes(tree: object) -> Iterator[object]:
-    """Return every node of a tree, itself first."""
+    """Return every node of a tree, the root first."""
     if isinstance(tree, tuple):
         for part in tree:
             yield from nodes(part)
