@@ -37,7 +37,7 @@ from formulations.language.types import Array, Matrix
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import SampleGram
 from polyopt.linalg.sparse_products import SparseRight
-from polyopt.native.library import kernel as compiled
+from polyopt.native.library import kernel as in_c
 
 _TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 2 MB in double precision
 _MIN_BOUND_WORK = 1e7  # multiplications below which bounded scores are not faster
@@ -49,10 +49,10 @@ _COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u, if r u is at mos
 
 # Compiled functions; "!" marks the arguments that they write to.
 # products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
-gaussians = compiled("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
+gaussians = in_c("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
 
 # Add sum_j values_ij coef_j to sums_i, and sum_j |values_ij coef_j| to sizes_i, in double precision.
-add_weighted = compiled("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
+add_weighted = in_c("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
 class CoefBlock(NamedTuple):

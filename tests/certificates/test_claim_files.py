@@ -276,7 +276,7 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     few = polyopt.ConvexPolytopeMachine(
         penalty=polyopt.FacePenalty(max_features=1), n_faces=1, n_init=1, random_state=0
     ).fit(X, y)
-    with pytest.raises(ValueError, match="searches over their features"):
+    with pytest.raises(ValueError, match="search trees over features"):
         few.certificate().save(tmp_path / "c.json")
     with pytest.raises(ValueError, match="D below 1"):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
