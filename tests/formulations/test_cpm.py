@@ -12,7 +12,6 @@ from formulations import cpm
 from formulations.face_penalty import FacePenalty
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.cpm import certificate as of_cpm
 from polyopt.cpm.certificate import CpmPoint, ascend_faces, certify_cpm
 from polyopt.margin.geometry import LinearGeometry
 
@@ -257,16 +256,20 @@ def test_a_bound_is_found_without_multipliers(stationary):
         assert certificate.relative_gap < 0.2
 
 
-def test_less_effort_for_large_data_is_told(stationary, monkeypatch):
-    data, loss, point = stationary
-    del point["alpha"]
-    assert "X is large" not in certify_cpm(*data, loss=loss, **point).note
-    monkeypatch.setattr(of_cpm, "OPTIONS", of_cpm.Options(max_entries=1))
-    assert "in at most 30 rounds" in certify_cpm(*data, loss=loss, **point).note
-    assert "X is large" not in certify_cpm(*data, loss=loss, **point, max_iter=30).note
-    if loss == "sum":
-        penalised = certify_cpm(*data, **point, penalty=FacePenalty.of(2, l1=0.1))
-        assert "to a relative gap of 0.0001" in penalised.note
+@pytest.mark.parametrize(
+    ("penalty", "effort"),
+    [(None, "in at most 30 rounds"), (FacePenalty.of(63, l1=0.1), "to a relative gap of 0.0001")],
+    ids=["no penalty", "l1"],
+)
+def test_less_effort_for_large_data_is_told(penalty, effort):
+    """Half a million entries have less effort, which the note says; fewer, or as few rounds asked, do not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 63))
+    y, W = np.sign(X[:, 0] + rng.normal(size=8000)), 0.1 * rng.normal(size=(2, 64))
+    assert effort in certify_cpm(X, y, W=W, penalty=penalty).note
+    assert "X is large" not in certify_cpm(X[:500], y[:500], W=W, penalty=penalty).note
+    if penalty is None:
+        assert "X is large" not in certify_cpm(X, y, W=W, max_iter=30).note
 
 
 def test_a_certificate_refuses_what_it_cannot_read():
