@@ -239,10 +239,12 @@ class BlockClassifier(PairwiseClassifier):
 
     @property
     def history_(self) -> pd.DataFrame:
-        """Records of the solver: one row per iteration of each pair of classes."""
+        """Records of the solver: one row per iteration, with more than two classes of each pair."""
         import pandas as pd
 
         check_is_fitted(self)
+        if self._is_binary:
+            return self._binary_history()
         frames = [
             pd.DataFrame(list(solution.history)).assign(pair=f"{first} vs {second}")
             for solution, (first, second) in zip(self.solutions_, self.pairs_, strict=True)

@@ -74,6 +74,7 @@ def test_several_classes_have_a_machine_for_each_pair(data):
     assert parts.coef_ == pytest.approx(np.concatenate([e.coef_ for e in whole.estimators_]), abs=1e-4)
     assert (parts.predict(X) == whole.predict(X)).all()
     assert set(parts.history_["pair"]) == {"no vs other", "no vs yes", "other vs yes"}
+    assert "pair" not in large.SVM().fit(X, y == "yes").history_
     assert parts.solution_ == parts.solutions_
     assert (parts.without_data().predict(X) == whole.predict(X)).all()
     with pytest.raises(ValueError, match="does not hold"):
