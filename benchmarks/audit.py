@@ -33,7 +33,7 @@ import pandas as pd
 
 from benchmarks.helpers.audited import Heard, entrants
 from benchmarks.helpers.kept import RESULTS
-from polyopt import certify_solution, datasets
+from polyopt import certify, datasets
 from polyopt.base.files import write_text
 from polyopt.check import check as plain
 
@@ -84,7 +84,8 @@ def _judged(heard: Heard, X: Any, y: Any, folder: Path, named: dict[str, str]) -
     found = {"says": heard.says, "gap told": heard.gap, "violation": heard.violation}
     if heard.solution is None:
         return found | {"gap proven": np.nan, "by": "", "claim": ""}
-    certificate = certify_solution(heard.solution, X, y, **heard.settings)
+    settings = {"program": "svm", **heard.settings}
+    certificate = certify(settings.pop("program"), (X, y), heard.solution, **settings)
     place = folder / f"{_slug(', '.join(named.values()))}.json"
     data = folder / f"{_slug(named['data'])}.svm"
     (claim,) = certificate.save(place, data=None if data.is_file() else data)

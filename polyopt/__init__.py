@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from polyopt.cpm.estimator import SGDSettings as SGDSettings
     from polyopt.estimators.face_penalty import FacePenalty as FacePenalty
     from polyopt.estimators.hinges import Hinges as Hinges
-    from polyopt.foreign.certify import certify_solution as certify_solution
+    from polyopt.foreign.certify import certify as certify
     from polyopt.linalg.kernels import Kernel as Kernel
     from polyopt.margin.certify import certify_rmm as certify_rmm
     from polyopt.margin.certify import certify_rmm_bounded as certify_rmm_bounded
@@ -102,8 +102,8 @@ _SHARED = {
     "Method": "polyopt.methods",
     "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",
+    "certify": "polyopt.foreign.certify",
     "certify_program": "polyopt.certificates",
-    "certify_solution": "polyopt.foreign.certify",
     "exact_solution": "polyopt.certificates.claims.refine",
     "load_model": "polyopt.models",
     "register": "polyopt.methods",
@@ -116,6 +116,7 @@ _GONE = {
     "L1Point": "fit for each penalty__l1 in turn",
     "PolytopeSearch": "use GridSearchCV of scikit-learn over C, sgd__perplexity and inside_label",
     "certify_cpm_hard": "use certify_program on the programs of formulations.cpm_margins",
+    "certify_solution": "use certify(program, (X, y), solution)",
     "certify_soft_rmm": "use certify_rmm with D=",
     "l1_path": "fit for each penalty__l1 in turn",
 }

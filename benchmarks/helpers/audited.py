@@ -34,7 +34,7 @@ _SOLVED = "solved"
 
 @dataclass(frozen=True)
 class Heard:
-    """A solution as `certify_solution` takes it, or None; the status; the gap and the violation of rows."""
+    """A solution as `polyopt.certify` takes it, or None; the status; the gap and the violation of rows."""
 
     solution: Any
     says: str
@@ -150,7 +150,7 @@ def _general(name: str, family: str) -> Callable[[Any, Any], Heard]:
 
 
 def _program(family: str, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
-    """The explicit program, and its settings as `certify_solution` takes them."""
+    """The explicit program, and its settings as `polyopt.certify` takes them."""
     y = y.astype(float)
     if family == "SVM":
         return svm.primal(X, y, C), {"C": C}
@@ -168,7 +168,7 @@ def _program(family: str, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _fields(problem: cp.Problem, duals: dict[str, Any]) -> dict[str, Any]:
-    """The point and the multipliers of a solved problem, as `certify_solution` takes them."""
+    """The point and the multipliers of a solved problem, as `polyopt.certify` takes them."""
     rows = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
     found = {one.name(): one.value for one in problem.variables() if one.name() in ("w", "b", *rows)}
     if "w" not in found:  # a dual, whose variables are the multipliers

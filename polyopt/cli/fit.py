@@ -23,7 +23,7 @@ from polyopt.cli.console import (
 from polyopt.cli.data import Form, by_features, check_data, check_faces, load_data, load_saved
 from polyopt.cli.models import probabilities_of, size_text
 from polyopt.cli.options import among, complete_data
-from polyopt.foreign import PROGRAMS
+from polyopt.foreign.programs import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
@@ -243,11 +243,13 @@ def _of_solution(
     from formulations.language.types import is_sparse
     from polyopt.compare.data import check_dataset
     from polyopt.datasets import fit_preparation
-    from polyopt.foreign.certify import certify_solution
+    from polyopt.foreign.certify import certify
 
-    known = (*PROGRAMS[program], "positive", "time_limit")
+    known = (*PROGRAMS[program].settings, "positive", "time_limit")
     if unknown := [name for name in given if name not in known]:
-        raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
+        raise ValueError(
+            f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program].settings)}"
+        )
     table = load_data(data, target, form)
     check_dataset(table)
     found, _ = fit_preparation(table)
@@ -255,7 +257,7 @@ def _of_solution(
     if found.feature_names is not None and not is_sparse(X):
         X = pd.DataFrame(X, columns=list(found.feature_names))
     with warnings_as_sentences():
-        certificate = certify_solution(coefficients, X, found.y, program, **given)
+        certificate = certify(program, (X, found.y), coefficients, **given)
     return certificate, -1 if table.target is None else table.target
 
 

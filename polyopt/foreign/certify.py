@@ -1,33 +1,38 @@
-"""Certificates of other packages' solutions."""
+"""Certificates of any point of a certified program: one function, and the table of its programs.
+
+A point comes as arrays, or as another package's solution (:mod:`polyopt.foreign.solutions`). Each program has
+a function of its own that encloses the point's value and the bound that multipliers prove
+(:mod:`polyopt.foreign.programs`). For hinge programs and the Convex Polytope Machine the bound is the better
+of two, by the multipliers that came with the point and by those of polyopt's own fit; the functions of other
+programs compute missing multipliers themselves.
+"""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import hinge_families
-from formulations.language.arguments import (
-    at_least,
-    one_of,
-    positive,
-    real_number,
-    seconds,
-    tolerance,
-    whole,
-    within,
-)  # fmt: skip
-from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.language.arguments import at_least, one_of, real_number, seconds, tolerance, whole, within
+from formulations.language.arguments import positive as positive_number
+from formulations.language.program import Program
+from formulations.language.types import Matrix, Vector
 from formulations.polytope import lift
 from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.certificates.claims.statement import Evidence, Statement
+from polyopt.certificates.kkt import certify_program
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.estimator import ConvexPolytopeMachine
-from polyopt.foreign import PROGRAMS
-from polyopt.foreign.answer import ROWS, Answer, Intercept, Samples, class_of, gamma_by, read_solution
+from polyopt.foreign.programs import KERNEL, PROGRAMS
+from polyopt.foreign.solutions import Answer, Samples, class_of, gamma_by, read_file, read_solution
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.certify import certify_families
@@ -35,10 +40,7 @@ from polyopt.margin.geometry import LinearGeometry, SigmaLinearGeometry
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
-
-if TYPE_CHECKING:
-    from formulations.polytope import Loss
-    from polyopt.cpm.certificate import Margin
+from polyopt.sparse.expansion_classifier import kernel_matrix
 
 _TITLES = {
     "svm": "the SVM",
@@ -50,13 +52,172 @@ _OURS = "The bound is by multipliers that polyopt found: {}."
 _KINDS = {"penalised": " with a price on its intercept", "none": " without an intercept"}
 
 
+def certify(
+    program: str | Program, data: Any = None, point: Any = None,
+    multipliers: Mapping[str, ArrayLike] | None = None, *, positive: object = None, tol: float = 1e-6,
+    time_limit: float | None = None, **settings: Any,
+) -> Certificate:  # fmt: skip
+    """Certify a point of a program: prove how far it is from the optimum.
+
+    =========== ================================================ ========== =========================
+    program     settings                                         point      multipliers
+    =========== ================================================ ========== =========================
+    svm         C, kernel, gamma, degree, coef0, intercept       w, b       margin
+    rmm         C, B, kernel, gamma, degree, coef0               w, b       margin, bound_above and
+                                                                            bound_below
+    soft-rmm    those of rmm, and D, the cost of outputs over B  w, b       those of rmm
+    sigma-svm   C, D                                             w, b       margin
+    cpm         C, loss, margin                                  W          margin
+    polyceptron C, radius, assignment, global_bound              W          margin
+    pc-slp      C, radius, assignment                            W          inside, outside
+    spla1       C, ridge, positives, assignment, n_faces         W          none
+    plume       C, gamma, ridge, responsibilities                W          none
+    logistic    C, n_faces, ridge, bias_ridge, l1, group,        W          margin
+                groups, assignment, support, signs
+    one-norm    C, kernel, gamma, degree, coef0                  alpha, b   margin
+    l0          C, kernel, gamma, degree, coef0, bound           alpha, b   margin, relaxation
+    =========== ================================================ ========== =========================
+
+    Parameters
+    ----------
+    program : str or Program
+        A name of the table, or a program of :mod:`formulations`, which has its data; the conditions of
+        optimality of the latter are checked as by :func:`polyopt.certify_program`.
+    data : (X, y), (X, y, sample_weight) or Dataset
+        Samples X (n, m), array_like or CSR, as the solver saw them; labels y (n,); and factors (n,) of the
+        samples' costs, 1 by default. None for a Program.
+    point : object
+        A mapping from the names of the table to arrays: w (m,), with a kernel the signed coefficients (n,),
+        and b; faces W (K, m+1), the bias last; coefficients alpha (n,). An array of weights, the intercept
+        last, or of faces. The path of a file of these: CSV or ``.npy`` for an array, ``.npz`` for a mapping.
+        A fitted ``SVC`` or ``LinearSVC`` of scikit-learn; a model from ``svm_train`` of LIBSVM's Python
+        package, or from ``train`` of LIBLINEAR's. None if there are only multipliers, for the point that
+        they imply. For a Program a mapping with a value for every variable.
+    multipliers : mapping of str to array_like, optional
+        Multipliers (n,), of faces (n, K), by the names of their rows, not negative. They may stand in the
+        mapping `point` too.
+    positive : object, optional
+        The label on the side +1 of the program, if the point has none; by default the second in sorted
+        order. The Polyceptron, PC-SLP, SPLA1 and PLUME have +1 inside, and the Convex Polytope Machine -1.
+    tol : float
+        Relative tolerance. If the point's multipliers prove less, polyopt finds others where it can.
+    time_limit : float, optional
+        Seconds for finding them, for each pair of classes.
+    **settings
+        Those of the table. C is by default that of the solution, if it is known, or else 1; B and D have no
+        default. ``intercept`` of the SVM is "free", "penalised" (one more weight that costs ½b², as in
+        LIBLINEAR) or "none". ``kernel`` is "linear", "poly" or "rbf", with its numbers as in scikit-learn.
+        The others are arguments of the functions ``certify_...`` of the programs.
+
+    Returns
+    -------
+    Certificate
+        Value, bound and gap, of all pairs of classes together; its note says where the multipliers of the
+        bound come from. :meth:`Certificate.save` writes the claim as a file.
+
+    Raises
+    ------
+    ValueError
+        A point that is broken, of other samples or of a program that is not in the table.
+    OSError
+        A file that cannot be read.
+
+    Examples
+    --------
+    >>> from polyopt import certify
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [-1, -1, 1, 1]
+    >>> print(certify("svm", (X, y), {"w": [2.0], "b": -3.0}, C=10.0).sentence)
+    The point is optimal.
+    """
+    if isinstance(program, Program):
+        return certify_program(program, point, multipliers or {}, tol=tol)
+    one_of("program", program, tuple(PROGRAMS))
+    row, tol, time_limit = PROGRAMS[program], tolerance(tol), seconds(time_limit)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if unknown := [name for name in settings if name not in row.settings]:
+        raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(row.settings)}")
+    X, y, *weights = (data.X, data.y) if hasattr(data, "X") else data
+    samples = Samples.of(X, y, *weights)
+    names = getattr(X, "columns", None)
+    point = read_file(Path(point), names) if isinstance(point, str | Path) else point
+    if row.function:
+        return _certify_directly(program, samples, point, multipliers or {}, settings, positive, tol)
+    certificates, titles = [], []
+    for answer in read_solution(point, multipliers or {}, samples):
+        low, high = answer.labels or samples.sides(positive)
+        if positive is not None and class_of(positive, samples.classes) != high:
+            raise ValueError(f"{answer.source} says that +1 is {visible(str(high))!r}")
+        weights = samples.weights if answer.weights is None else samples.weights * answer.weights
+        rows, signs = samples.rows_of(low, high, weights)
+        numbers = _program_settings(program, settings, answer, samples)
+        answer_of_rows = _answer_of_rows(answer, samples, rows, program, numbers.get("kernel") is not None)
+        pair = _Pair(samples.X[rows], signs, weights[rows], answer_of_rows, program, **numbers)
+        certificates.append(_of_data(_certified(pair, tol, time_limit), low, high, rows))
+        titles.append(visible(f"{low} vs {high}"))
+    return certificates[0] if len(certificates) == 1 else combine(certificates, titles)
+
+
+def _of_data(found: Certificate, low: Any, high: Any, rows: NDArray[Any]) -> Certificate:
+    """Return the certificate with evidence of these rows and labels of the data."""
+    return replace(
+        found, evidence=tuple(part.of((str(low), str(high)), rows, 1.0) for part in found.evidence)
+    )
+
+
+# -- programs whose functions find missing multipliers ------------------------------------------
+
+
+def _certify_directly(
+    program: str, samples: Samples, point: Any, multipliers: Mapping[str, ArrayLike],
+    settings: dict[str, Any], positive: object, tol: float,
+) -> Certificate:  # fmt: skip
+    """Call the program's function with the samples of positive weight, labelled -1 and +1."""
+    row = PROGRAMS[program]
+    low, high = samples.sides(positive)
+    rows, signs = samples.rows_of(low, high, samples.weights)
+    fields = dict(point) if isinstance(point, Mapping) else {row.variables[0]: point}
+    fields |= multipliers
+    if unknown := [name for name in fields if name not in (*row.variables, *row.rows)]:
+        known = ", ".join((*row.variables, *row.rows))
+        raise ValueError(f"the point has a field {visible(str(unknown[0]))!r}; there are {known}")
+    if fields.get(row.variables[0]) is None:
+        raise ValueError(f"the point has no {row.variables[0]}")
+    arguments = {row.rows.get(name, name): value for name, value in fields.items()}
+    n = len(samples.y)
+    of_kernel = KERNEL if row.has_kernel else ()
+    arguments |= {name: value for name, value in settings.items() if name not in ("C", *of_kernel)}
+    arguments = {  # arrays with an entry for each sample, W apart, are of all samples
+        name: np.asarray(value)[rows] if name != "W" and np.shape(value)[:1] == (n,) else value
+        for name, value in arguments.items()
+    }
+    module, _, name = row.function.rpartition(".")
+    certify_point = getattr(import_module(module), name)
+    for needed, parameter in signature(certify_point).parameters.items():
+        if needed in row.settings and needed not in settings and parameter.default is parameter.empty:
+            raise ValueError(f"{program} needs {needed}: that of the program that the point is of")
+    C, X, weights = settings.get("C", 1.0), samples.X[rows], samples.weights[rows]
+    if not row.has_kernel:
+        costs = positive_number("C", C) * weights
+        return _of_data(certify_point(X, signs, C=costs, tol=tol, **arguments), low, high, rows)
+    K, error = kernel_matrix(X, _kernel(settings, None, samples) or Kernel("linear"))
+    if name == "certify_l0":
+        arguments |= {"C": C, "weights": weights}
+    else:
+        arguments["C"] = positive_number("C", C) * weights
+    found: Certificate = certify_point(K, signs, tol=tol, entry_error=error, **arguments)
+    return found
+
+
+# -- hinge programs and the Convex Polytope Machine ---------------------------------------------
+
+
 @dataclass(frozen=True)
 class _Pair:
     """A solution for two classes, and the program whose optimum is meant.
 
     X (n, m), y (n,), weights (n,): samples of positive weight, their signs, and the weights of their costs.
     answer: the solution, for these samples and in the form of the program.
-    program, C, B, D, intercept, loss, margin: of :func:`certify_solution`.
+    program, C, B, D, intercept, loss, margin: of :func:`certify`.
     kernel: None if w are weights of features.
     """
 
@@ -72,98 +233,6 @@ class _Pair:
     intercept: str = "free"
     loss: Any = "sum"
     margin: Any = "total"
-
-
-def certify_solution(
-    solution: object, X: MatrixLike, y: ArrayLike, program: str = "svm", *,
-    C: float | None = None, B: float | None = None, D: float | None = None, kernel: str | None = None,
-    gamma: float | Literal["scale", "auto"] | None = None, degree: int | None = None,
-    coef0: float | None = None, intercept: Intercept | None = None, loss: "Loss | None" = None,
-    margin: "Margin | None" = None, sample_weight: ArrayLike | None = None, positive: object = None,
-    tol: float = 1e-6, time_limit: float | None = None,
-) -> Certificate:  # fmt: skip
-    """Certify another package's solution: prove how far it is from the optimum.
-
-    Parameters
-    ----------
-    solution : object
-        An array of weights, the intercept last, or of faces (K, m+1), the bias last; a mapping with ``w`` and
-        ``b``, or ``W`` (such faces), and multipliers, if there are any, by the names of their rows:
-        ``margin``, ``bound_above``, ``bound_below``; the path of a file of these: CSV or ``.npy`` for an
-        array, ``.npz`` for a mapping; a fitted ``SVC`` or ``LinearSVC`` of scikit-learn; or a model from
-        ``svm_train`` of LIBSVM's Python package, or from ``train`` of LIBLINEAR's.
-    X : array_like or CSR of shape (n, m)
-        The samples, as the package saw them.
-    y : array_like of shape (n,)
-        Their labels.
-    program : {"svm", "rmm", "soft-rmm", "sigma-svm", "cpm"}
-        The program whose optimum is meant.
-    C, B, D : float, optional
-        Its numbers. C is by default that of the solution, if it is known, or else 1; B and D have no default
-        in programs that have them.
-    kernel : {"linear", "poly", "rbf"}, optional
-        The kernel, if the solution has none itself; w are then the signed coefficients of the n samples.
-    gamma, degree, coef0 : optional
-        The kernel's numbers, as in scikit-learn.
-    intercept : {"free", "penalised", "none"}, optional
-        The SVM's intercept: free of cost, or one more weight that costs ½b², as in LIBLINEAR, or 0. By
-        default that of the solution, if it is known, or else free.
-    loss : {"sum", "max"}, optional
-        Of the polytope, as in :func:`polyopt.certify_cpm`.
-    margin : {"total", "worst"}, optional
-        Of the polytope, as there.
-    sample_weight : array_like of shape (n,), optional
-        Factors of the samples' costs, besides the weights of classes that the solution has.
-    positive : object, optional
-        The label on the side where w'x + b is positive, if the solution has none; by default the second in
-        sorted order.
-    tol : float
-        Relative tolerance. If the solution's multipliers prove less, polyopt finds others.
-    time_limit : float, optional
-        Seconds for finding them, for each pair of classes.
-
-    Returns
-    -------
-    Certificate
-        Value, bound and gap, of all pairs of classes together; its note says where the multipliers of the
-        bound come from. :meth:`Certificate.save` writes the claim as a file.
-
-    Raises
-    ------
-    ValueError
-        A solution that is broken, of other samples or of a program that polyopt does not have.
-    OSError
-        A file that cannot be read.
-    """
-    names = getattr(X, "columns", None)
-    samples = Samples.of(X, y, sample_weight)
-    tol, time_limit = tolerance(tol), seconds(time_limit)
-    one_of("program", program, tuple(PROGRAMS))
-    settings = {
-        "C": C, "B": B, "D": D, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0,
-        "intercept": intercept, "loss": loss, "margin": margin,
-    }  # fmt: skip
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if unknown := [name for name in settings if name not in PROGRAMS[program]]:
-        raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
-    certificates, titles = [], []
-    for answer in read_solution(solution, samples, None if names is None else [str(name) for name in names]):
-        low, high = answer.labels or samples.sides(positive)
-        if positive is not None and class_of(positive, samples.classes) != high:
-            raise ValueError(f"{answer.source} says that +1 is {visible(str(high))!r}")
-        weights = samples.weights if answer.weights is None else samples.weights * answer.weights
-        rows = np.flatnonzero(((samples.y == low) | (samples.y == high)) & (weights > 0))
-        signs = np.where(samples.y[rows] == high, 1.0, -1.0)
-        if len(np.unique(signs)) < 2:
-            raise ValueError("the samples with a weight above 0 are of one class")
-        numbers = _program_settings(program, settings, answer, samples)
-        answer_of_rows = _answer_of_rows(answer, samples, rows, program, numbers.get("kernel") is not None)
-        pair = _Pair(samples.X[rows], signs, weights[rows], answer_of_rows, program, **numbers)
-        found = _certified(pair, tol, time_limit)
-        evidence = tuple(part.of((str(low), str(high)), rows, 1.0) for part in found.evidence)
-        certificates.append(replace(found, evidence=evidence))
-        titles.append(visible(f"{low} vs {high}"))
-    return certificates[0] if len(certificates) == 1 else combine(certificates, titles)
 
 
 def _answer_of_rows(
@@ -189,7 +258,7 @@ def _answer_of_rows(
             raise ValueError(f"{source} has coefficients of samples whose weight is 0")
         w = w[rows]
     for name, values in (answer.multipliers or {}).items():
-        if name not in _rows(program):
+        if name not in PROGRAMS[program].rows:
             raise ValueError(f"{source} has multipliers {name}, and {program} has no such rows")
         if values.shape[:1] != (n,):
             raise ValueError(f"{source} has {len(values)} multipliers {name} of {n} samples")
@@ -197,18 +266,13 @@ def _answer_of_rows(
     return replace(answer, w=w, b=b, faces=faces, multipliers=multipliers)
 
 
-def _rows(program: str) -> tuple[str, ...]:
-    """Return the names of the families of rows."""
-    return ROWS if "rmm" in program else ROWS[:1]
-
-
 def _program_settings(
     program: str, settings: dict[str, Any], answer: Answer, samples: Samples
 ) -> dict[str, Any]:
     """Check the settings of the program; those that are not given are the answer's, or the defaults."""
     C = settings.get("C", 1.0 if answer.C is None else answer.C)
-    found: dict[str, Any] = {"C": positive("C", C, infinite=program != "cpm")}
-    for name in {"B", "D"} & set(PROGRAMS[program]):
+    found: dict[str, Any] = {"C": positive_number("C", C, infinite=program != "cpm")}
+    for name in {"B", "D"} & set(PROGRAMS[program].settings):
         if name not in settings:
             raise ValueError(f"{program} needs {name}: that of the program that the solution is of")
         found[name] = at_least(name, settings[name], 0.0, infinite=True)
@@ -242,7 +306,7 @@ def _kernel(settings: dict[str, Any], own: Kernel | None, samples: Samples) -> K
         gamma = gamma_by(gamma, samples)
     degree = whole("degree", settings.get("degree", start.degree))
     coef0 = real_number("coef0", settings.get("coef0", start.coef0))
-    return Kernel(name, positive("gamma", gamma), degree, coef0)
+    return Kernel(name, positive_number("gamma", gamma), degree, coef0)
 
 
 def _certified(pair: _Pair, tol: float, time_limit: float | None) -> Certificate:
@@ -281,7 +345,7 @@ def _our_multipliers(pair: _Pair, time_limit: float | None) -> dict[str, Vector]
     found = machine.solution_.duals
     if is_lifted:
         return {"margin": found["margin"][:, 0] / 2.0} if "margin" in found else None
-    names = _rows(pair.program)
+    names = PROGRAMS[pair.program].rows
     return {name: found[name] for name in names} if set(names) <= set(found) else None
 
 

@@ -20,6 +20,7 @@ distance from the computed numbers is the radius of a ball, with which all later
 Shcherbina, Safe bounds in linear and mixed-integer linear programming, 2004).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ def certify_l0(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, *, alpha: ArrayLike, b: float | None = None,
     weights: ArrayLike | None = None, centres: ArrayLike | None = None, u: ArrayLike | None = None,
     v: ArrayLike | None = None, bound: float | None = None, tol: float = 1e-6,
+    entry_error: float | Vector = 0.0,
 ) -> Certificate:  # fmt: skip
     """Certify a point of the L0 support vector machine (:mod:`formulations.l0`).
 
@@ -92,6 +94,8 @@ def certify_l0(
         this bound only, the claim is ``solvers_word``.
     tol : float
         Relative tolerance for the gap and for every residual.
+    entry_error : float or ndarray of shape (n, p)
+        Bound on the distance of the entries of K from those of the kernel.
 
     Returns
     -------
@@ -101,7 +105,7 @@ def certify_l0(
         is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
         outside [0, C].
     """
-    data = as_l0_data(K, y, C, weights, centres)
+    data = replace(as_l0_data(K, y, C, weights, centres), entry_error=entry_error)
     stated = checked_number("bound", bound, infinite=True)
     return certify_l0_data(data, alpha, b, u=u, v=v, stated=stated, tol=tol)
 

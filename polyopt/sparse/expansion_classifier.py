@@ -21,7 +21,7 @@ from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
-from polyopt.linalg.kernels import SampleGram
+from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
@@ -152,17 +152,7 @@ class ExpansionClassifier(KernelClassifier):
             if self._X.shape[0] != self._X.shape[1]:
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
             return np.asarray(self._X), 0.0
-        gram = SampleGram(self._X, self._kernel).careful()
-        all_rows = np.arange(gram.n)
-        with np.errstate(over="ignore", invalid="ignore"):
-            K = gram.panel(None, np.float64).rows(all_rows)
-        if not np.isfinite(K).all():
-            raise ValueError(
-                f"the kernel has values that are not finite on these samples: scale the features, or choose "
-                f"another gamma than {self.gamma_:g}"
-            )
-        error, sizes = gram.entry_error()
-        return K, error * np.outer(sizes, sizes) if error else 0.0
+        return kernel_matrix(self._X, self._kernel)
 
     def _check_size(self, K: Array, weights: Array) -> None:
         largest, cap = float(np.abs(K).max()), self.C * max(float(weights.max()), 1.0)
@@ -207,3 +197,17 @@ class ExpansionClassifier(KernelClassifier):
         ]  # fmt: skip
         label = np.where(y > 0, self.classes_[1], self.classes_[0])
         return multiplier_frame(families, self._rows, label, f)
+
+
+def kernel_matrix(X: Array, kernel: Kernel) -> tuple[Array, float | Array]:
+    """Return the kernel matrix of samples, and an error bound of its entries."""
+    gram = SampleGram(X, kernel).careful()
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = gram.panel(None, np.float64).rows(np.arange(gram.n))
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "the kernel has values that are not finite on these samples: scale the features, or choose "
+            f"another gamma than {kernel.gamma:g}"
+        )
+    error, sizes = gram.entry_error()
+    return K, error * np.outer(sizes, sizes) if error else 0.0

@@ -17,7 +17,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 
 import polyopt
 from formulations import rmm
-from polyopt import certify_solution
+from polyopt import certify
 from polyopt.check import check as checker
 from polyopt.linalg.kernels import Kernel
 
@@ -61,7 +61,7 @@ def hinges(f, y):
 def test_an_svc_is_worth_what_it_is_and_its_claim_is_proven(kernel, data, tmp_path):
     X, y = data
     machine = SVC(kernel=kernel, C=0.8, coef0=1.0, degree=2, class_weight={"no": 2.0}).fit(X, y)
-    found = certify_solution(machine, X, y)
+    found = certify("svm", (X, y), machine)
     costs = 0.8 * np.where(y == "no", 2.0, 1.0)
     coef = np.zeros(40)
     coef[machine.support_] = machine.dual_coef_[0]
@@ -79,7 +79,7 @@ def test_every_pair_of_classes_is_read_from_an_svc(tmp_path):
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(30, 2)).round(6), rng.permutation(np.repeat([30, 1, 2], 10))
     machine = SVC(kernel="rbf", gamma=0.5, decision_function_shape="ovo").fit(X, y)
-    found = certify_solution(machine, X, y)
+    found = certify("svm", (X, y), machine)
     value = 0.0
     for number, (a, b) in enumerate([(1, 2), (1, 30), (2, 30)]):
         rows, f = (y == a) | (y == b), machine.decision_function(X)[:, number]
@@ -89,7 +89,7 @@ def test_every_pair_of_classes_is_read_from_an_svc(tmp_path):
     assert found.primal_value == pytest.approx(float(value.item()), rel=1e-6)
     assert len(proven(found, X, y, tmp_path)) == 3
     # The same in LIBSVM's own object, whose labels stand in the order in which they came.
-    again = certify_solution(libsvm_model(machine, X, y, [30, 1, 2]), X, y)
+    again = certify("svm", (X, y), libsvm_model(machine, X, y, [30, 1, 2]))
     assert again.primal_value == pytest.approx(found.primal_value, rel=1e-12)
     assert len(proven(again, X, y, tmp_path)) == 3
 
@@ -137,18 +137,18 @@ def test_models_that_libsvm_and_liblinear_have_returned_are_read(data, tmp_path)
     X, y = data
     numbers = np.where(y == "yes", 7, 3)
     model = svmutil.svm_train(svmutil.svm_problem(numbers, X), "-q -c 0.8 -t 2 -g 0.5 -e 1e-5")
-    found = certify_solution(model, X, numbers)
-    theirs = certify_solution(SVC(C=0.8, gamma=0.5, tol=1e-5).fit(X, numbers), X, numbers)
+    found = certify("svm", (X, numbers), model)
+    theirs = certify("svm", (X, numbers), SVC(C=0.8, gamma=0.5, tol=1e-5).fit(X, numbers))
     assert found.primal_value == pytest.approx(theirs.primal_value, rel=1e-8)
     assert (
-        "by the multipliers that came with the solution" in certify_solution(model, X, numbers, tol=1e-3).note
+        "by the multipliers that came with the solution" in certify("svm", (X, numbers), model, tol=1e-3).note
     )
     proven(found, X, numbers, tmp_path)
     svmutil.svm_save_model(str(tmp_path / "m"), model)
     with pytest.raises(ValueError, match="read from a file"):
-        certify_solution(svmutil.svm_load_model(str(tmp_path / "m")), X, numbers)
+        certify("svm", (X, numbers), svmutil.svm_load_model(str(tmp_path / "m")))
     model = liblinearutil.train(liblinearutil.problem(numbers, X), "-q -s 3 -c 0.8 -B 1 -e 1e-6")
-    found = certify_solution(model, X, numbers)
+    found = certify("svm", (X, numbers), model)
     assert found.relative_gap < 1e-3
     assert "with a price on its intercept" in found.program
     proven(found, X, numbers, tmp_path)
@@ -163,7 +163,7 @@ def test_linear_svc_is_held_to_its_own_program(data, tmp_path):
         )
         bare = LinearSVC(loss="hinge", C=0.8, max_iter=30, fit_intercept=False, random_state=0).fit(X, y)
     costs = 0.8 * np.where(y == "no", 2.0, 1.0)
-    found, w, b = certify_solution(machine, X, y), machine.coef_[0], machine.intercept_[0]
+    found, w, b = certify("svm", (X, y), machine), machine.coef_[0], machine.intercept_[0]
     assert found.primal_value == pytest.approx((w @ w + b * b) / 2 + costs @ hinges(X @ w + b, y), rel=1e-12)
     # The optimum of that program, from an independent solver.
     v = cp.Variable(4)
@@ -173,13 +173,13 @@ def test_linear_svc_is_held_to_its_own_program(data, tmp_path):
     assert best * (1 - 1e-6) <= found.dual_value <= best * (1 + 1e-8)
     assert "with a price on its intercept" in found.program
     assert proven(found, X, y, tmp_path)[0] == pytest.approx(found.gap, abs=1e-9)
-    other = certify_solution(bare, X, y)
+    other = certify("svm", (X, y), bare)
     w = bare.coef_[0]
     assert other.primal_value == pytest.approx(w @ w / 2 + 0.8 * hinges(X @ w, y).sum(), rel=1e-12)
     proven(other, X, y, tmp_path)
     # LIBLINEAR's object of the same numbers is of the same program; its first label is +1.
     theirs = liblinear_model(-machine.coef_[0], -machine.intercept_[0], ["no", "yes"], nr_weight=1)
-    again = certify_solution(theirs, X, y, sample_weight=costs / 0.8)
+    again = certify("svm", (X, y, costs / 0.8), theirs)
     assert (again.primal_value, again.program) == (found.primal_value, found.program)
 
 
@@ -188,20 +188,20 @@ def test_multipliers_are_read_by_the_names_of_rows(data, tmp_path):
     solution = rmm.qp(X, signs(y), 0.8, 1.4).solve("CLARABEL")
     point = {"w": solution["w"], "b": float(solution["b"])}
     rows = {row: solution.duals[row] for row in ("margin", "bound_above", "bound_below")}
-    certificate = certify_solution(point | rows, X, y, "rmm", C=0.8, B=1.4)
+    certificate = certify("rmm", (X, y), point | rows, C=0.8, B=1.4)
     assert certificate.relative_gap < 1e-6
     assert "by the multipliers that came with the solution" in certificate.note
     proven(certificate, X, y, tmp_path)
-    bare = certify_solution(point, X, y, "rmm", C=0.8, B=1.4)
+    bare = certify("rmm", (X, y), point, C=0.8, B=1.4)
     assert "none came with the solution" in bare.note
     assert bare.relative_gap < 1e-6
-    again = certify_solution(rows, X, y, "rmm", C=0.8, B=1.4)
+    again = certify("rmm", (X, y), rows, C=0.8, B=1.4)
     assert again.dual_value == pytest.approx(bare.dual_value, rel=1e-6)
 
 
 def test_a_point_that_breaks_the_bounds_is_told(data, svc):
     X, y = data
-    found = certify_solution({"w": svc.coef_[0], "b": svc.intercept_}, X, y, "rmm", C=0.8, B=1.01)
+    found = certify("rmm", (X, y), {"w": svc.coef_[0], "b": svc.intercept_}, C=0.8, B=1.01)
     assert found.claim.name == "NONE"
     assert "breaks its bounds" in found.note
 
@@ -212,9 +212,7 @@ def test_a_point_that_breaks_the_bounds_is_told(data, svc):
 )
 def test_the_bound_is_that_of_our_own_optimum(program, settings, data, svc, tmp_path):
     X, y = data
-    found = certify_solution(
-        {"w": svc.coef_, "b": float(svc.intercept_[0])}, X, y, program, C=0.8, **settings
-    )
+    found = certify(program, (X, y), {"w": svc.coef_, "b": float(svc.intercept_[0])}, C=0.8, **settings)
     machine = {
         "svm": polyopt.SVM(), "sigma-svm": polyopt.SigmaSVM(D=0.6),
         "rmm": polyopt.RelativeMarginMachine(B=9.0),
@@ -232,14 +230,14 @@ def test_multipliers_prove_what_they_can_and_never_more(data, svc, optimum):
     point = {"w": svc.coef_[0], "b": svc.intercept_[0]}
     rng, words = np.random.default_rng(3), set()
     for wrong in (alpha, alpha * 0, alpha * 100, -alpha, alpha[::-1], rng.exponential(size=40), alpha + 1e-3):
-        found = certify_solution(point | {"margin": wrong}, X, y, C=0.8)
+        found = certify("svm", (X, y), point | {"margin": wrong}, C=0.8)
         assert found.dual_value <= optimum.primal_value
         assert found.dual_value >= optimum.dual_value * (1 - 1e-5)
         words.add(found.note)
     assert len(words) >= 1
     exact = {"margin": polyopt.SVM(C=0.8, kernel="linear").fit(X, y).solution_["margin"]}
     best = polyopt.SVM(C=0.8, kernel="linear").fit(X, y)
-    found = certify_solution({"w": best.coef_[0], "b": best.intercept_[0], **exact}, X, y, C=0.8)
+    found = certify("svm", (X, y), {"w": best.coef_[0], "b": best.intercept_[0], **exact}, C=0.8)
     assert "by the multipliers that came with the solution" in found.note
 
 
@@ -247,7 +245,7 @@ def test_of_multipliers_alone_the_point_is_the_one_that_they_imply(data):
     X, y = data
     alpha = np.linspace(0.0, 0.8, 40)
     for program, settings in (("svm", {}), ("rmm", {"B": 50.0}), ("cpm", {})):
-        found = certify_solution({"margin": alpha}, X, y, program, C=0.8, **settings)
+        found = certify(program, (X, y), {"margin": alpha}, C=0.8, **settings)
         assert found.relative_gap > 0.1  # it is not the optimum, which would be ours
         assert "that came with the solution" in found.note
 
@@ -255,7 +253,7 @@ def test_of_multipliers_alone_the_point_is_the_one_that_they_imply(data):
 def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
     X, y = data
     w, b = svc.coef_[0], float(svc.intercept_[0])
-    expected = certify_solution({"w": w, "b": b}, X, y, C=0.8).primal_value
+    expected = certify("svm", (X, y), {"w": w, "b": b}, C=0.8).primal_value
     table = np.append(w, b)
     np.save(tmp_path / "a.npy", table)
     np.savez(tmp_path / "a.npz", w=w, b=b)
@@ -264,16 +262,105 @@ def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
     (tmp_path / "c.csv").write_text("\ufeffb;a;c;bias\n" + ";".join(map(repr, table[[1, 0, 2, 3]].tolist())))
     files = [tmp_path / name for name in ("a.npy", "a.npz", "a.csv", "b.csv")]
     for solution in (*files, table, table[None], {"W": table[None]}):
-        assert certify_solution(solution, X, y, C=0.8).primal_value == expected
+        assert certify("svm", (X, y), solution, C=0.8).primal_value == expected
     frame = __import__("pandas").DataFrame(X, columns=list("abc"))
-    assert certify_solution(tmp_path / "c.csv", frame, y, C=0.8).primal_value == expected
-    turned = certify_solution(-table, X, y, C=0.8, positive="no")
+    assert certify("svm", (frame, y), tmp_path / "c.csv", C=0.8).primal_value == expected
+    turned = certify("svm", (X, y), -table, C=0.8, positive="no")
     assert turned.primal_value == expected
-    assert certify_solution(table, sp.csr_array(X), y, C=0.8).primal_value == pytest.approx(
+    assert certify("svm", (sp.csr_array(X), y), table, C=0.8).primal_value == pytest.approx(
         expected, rel=1e-12
     )
     with pytest.raises(ValueError, match="not the features of the data"):
-        certify_solution(tmp_path / "c.csv", frame.rename(columns={"a": "z"}), y)
+        certify("svm", (frame.rename(columns={"a": "z"}), y), tmp_path / "c.csv")
+
+
+@pytest.mark.parametrize(
+    ("program", "machine", "settings"),
+    [
+        ("cpm", polyopt.ConvexPolytopeMachine(2, inside_label="no", solver="exact", random_state=0), ()),
+        ("polyceptron", polyopt.Polyceptron(2, inside_label="yes", solver="exact", random_state=0), ()),
+        ("pc-slp", polyopt.PCSLP(2, inside_label="yes", random_state=0), ()),
+        ("spla1", polyopt.SPLA1(2, inside_label="yes", random_state=0), ("ridge", "positives")),
+        ("plume", polyopt.PLUME(2, inside_label="yes", random_state=0), ("ridge", "gamma")),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_faces_are_certified_by_the_name_of_their_program(program, machine, settings, data):
+    """Value, bound and claim are those of the machine's own certificate."""
+    X, y = data
+    machine = machine.fit(X, y)
+    own, numbers = machine.certificate(), {name: getattr(machine, name) for name in settings}
+    multipliers = {name: mu for name, mu in machine.solution_.duals.items() if name != "score"}
+    if "assignment" in machine.solution_.primal and program == "spla1":  # the cells that W was fitted to
+        numbers["assignment"] = machine.solution_["assignment"]
+    found = certify(program, (X, y), machine.solution_["W"], multipliers, **numbers)
+    assert found.primal_value == pytest.approx(own.primal_value, rel=1e-9)
+    assert found.dual_value == pytest.approx(own.dual_value, rel=1e-6)
+    assert found.claim is own.claim
+
+
+def test_logistic_polytopes_are_certified_by_name(data):
+    """The point of a fit is a fixed point by name as well."""
+    X, y = data
+    machine = polyopt.LogisticPolytopes((1, 2), random_state=0).fit(X, y)
+    own, solution = machine.certificate(), machine.solution_
+    given = {"n_faces": (1, 2), "ridge": machine.ridge, "assignment": solution["assignment"]}
+    found = certify("logistic", (X, y), solution["W"], solution.duals, **given)
+    assert found.primal_value == pytest.approx(own.primal_value, rel=1e-9)
+    assert found.claim is own.claim
+
+
+@pytest.mark.parametrize(
+    ("program", "machine"), [("one-norm", polyopt.OneNormSVM), ("l0", polyopt.CrossEntropySVM)]
+)
+def test_expansions_are_certified_by_the_name_of_their_program(program, machine, data):
+    """Value and bound are those of the machine's own certificate, with the rounding of the kernel."""
+    X, y = data
+    kernel = {"kernel": "rbf", "gamma": 0.5, "C": 2.0}
+    machine = machine(**kernel).fit(X, y)
+    own, solution = machine.certificate(), machine.solution_
+    point = {"alpha": solution["alpha"], "b": solution["b"]}
+    multipliers = {row: solution.duals[row] for row in ("margin", "relaxation") if row in solution.duals}
+    found = certify(program, (X, y), point, multipliers, **kernel)
+    assert found.primal_value == pytest.approx(own.primal_value, rel=1e-9)
+    assert found.dual_value == pytest.approx(own.dual_value, rel=1e-6)
+
+
+def test_a_stated_program_has_its_data_itself(data):
+    """Conditions of optimality are checked at a solution of any program of formulations."""
+    X, y = data
+    program = rmm.qp(X, signs(y), 0.8, 1.4)
+    solution = program.solve("CLARABEL")
+    assert certify(program, None, solution.primal, solution.duals).claim.name == "CONDITIONS"
+
+
+def test_sample_weights_are_factors_of_the_costs(data):
+    """A sample of weight 2 counts as two, and one of weight 0 as none."""
+    X, y = data
+    rng = np.random.default_rng(4)
+    W, weights = rng.normal(size=(2, 4)), rng.integers(0, 3, size=40)
+    rows = np.repeat(np.arange(40), weights)
+    found = certify("plume", (X, y, weights), W, ridge=0.1, gamma=2.0)
+    again = certify("plume", (X[rows], y[rows]), W, ridge=0.1, gamma=2.0)
+    assert found.primal_value == pytest.approx(again.primal_value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("program", "point", "settings", "said"),
+    [
+        ("plume", {"w": [1.0]}, {}, "has a field 'w'; there are W"),
+        ("plume", None, {"ridge": 0.1}, "the point has no W"),
+        ("plume", np.ones((2, 3)), {"ridge": 0.1, "gamma": 1.0}, "W must be finite, of shape K x 4"),
+        ("spla1", np.ones((2, 4)), {}, "ridge"),
+        ("spla1", np.ones((2, 4)), {"B": 1.0}, "B is no setting of spla1"),
+        ("l0", np.ones(3), {}, "alpha must have shape"),
+    ],
+    ids=lambda part: part if isinstance(part, str) and " " in part else "",
+)
+def test_broken_points_of_faces_and_expansions_end_in_a_sentence(program, point, settings, said, data):
+    """Each refusal names what is wrong."""
+    with pytest.raises(ValueError, match=said):
+        certify(program, data, point, **settings)
 
 
 NAN = float("nan")
@@ -293,14 +380,14 @@ NAN = float("nan")
 def test_a_broken_file_ends_in_a_sentence(text, said, data, tmp_path):
     (tmp_path / "f").write_text(text)
     with pytest.raises(ValueError, match=said):
-        certify_solution(tmp_path / "f", *data)
+        certify("svm", data, tmp_path / "f")
 
 
 @pytest.mark.parametrize("content", [b"\x93NUMPY", b"PK\x03\x04 broken", b"\xff\xfe\xff"])
 def test_a_broken_archive_ends_in_a_sentence(content, data, tmp_path):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(ValueError, match=r"^f is neither|^f is no file of numpy's"):
-        certify_solution(tmp_path / "f", *data)
+        certify("svm", data, tmp_path / "f")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +403,7 @@ def test_a_broken_archive_ends_in_a_sentence(content, data, tmp_path):
 )  # fmt: skip
 def test_broken_fields_end_in_a_sentence(fields, said, data):
     with pytest.raises(ValueError, match=said):
-        certify_solution(fields, *data)
+        certify("svm", data, fields)
 
 
 def test_models_of_c_libraries_that_we_have_no_program_for_are_refused(data, svc):
@@ -338,7 +425,7 @@ def test_models_of_c_libraries_that_we_have_no_program_for_are_refused(data, svc
         (liblinear_model([1.0] * 9, 0.0, order), "has 9 features"),
     ]:
         with pytest.raises(ValueError, match=said):
-            certify_solution(model, X, y)
+            certify("svm", (X, y), model)
 
 
 def test_objects_of_programs_that_we_do_not_have_are_refused(data, svc):
@@ -358,7 +445,7 @@ def test_objects_of_programs_that_we_do_not_have_are_refused(data, svc):
         (SVC().fit(X, y[::-1]), "not those that this SVC was fitted to"),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=said):
-            certify_solution(machine, X, y)
+            certify("svm", (X, y), machine)
     point = {"w": svc.coef_[0], "b": svc.intercept_[0]}
     for settings, said in [
         ({"program": "rmm"}, "rmm needs B"), ({"program": "lasso"}, "program must be"),
@@ -371,12 +458,13 @@ def test_objects_of_programs_that_we_do_not_have_are_refused(data, svc):
         ({"program": "sigma-svm", "D": 2.0}, "D must lie"),
         ({"program": "cpm", "loss": "mean"}, "loss must be"),
     ]:  # fmt: skip
+        data, program = (X, y, settings.pop("sample_weight", None)), settings.pop("program", "svm")
         with pytest.raises(ValueError, match=said):
-            certify_solution(point, X, y, **settings)
+            certify(program, data, point, **settings)
     for wrong, said in [(X[:, 0], "2D array"), (X + NAN, "NaN"), (X[:5], "inconsistent numbers")]:
         with pytest.raises(ValueError, match=said):
-            certify_solution(point, wrong, y)
+            certify("svm", (wrong, y), point)
     with pytest.raises(ValueError, match="two classes; all of it"):
-        certify_solution(point, X, np.ones(40))
+        certify("svm", (X, np.ones(40)), point)
     with pytest.raises(ValueError, match="y has 3"):
-        certify_solution(point, X, three)
+        certify("svm", (X, three), point)

@@ -41,7 +41,7 @@ class Answer:
     faces (K, m+1): faces of a polytope, the bias last.
     multipliers: by the names of their rows, (n,), or (n, K) of a polytope; not negative.
     labels: the labels on the sides -1 and +1; None if unknown.
-    intercept: as of :func:`certify_solution`; None if unknown.
+    intercept: as of :func:`polyopt.certify`; None if unknown.
     C: cost of a unit of slack; None if unknown.
     weights (n,): factors of the samples' costs by the weights of classes.
     """
@@ -76,6 +76,14 @@ class Samples:
             raise ValueError(f"y must have two classes; all of it is {visible(str(classes[0]))!r}")
         return cls(checked, labels, checked_weights(weights, checked), classes)
 
+    def rows_of(self, low: Any, high: Any, weights: Vector) -> tuple[NDArray[np.intp], Vector]:
+        """Return the indices of the samples of two classes with a positive weight, and their signs."""
+        rows = np.flatnonzero(((self.y == low) | (self.y == high)) & (weights > 0))
+        signs = np.where(self.y[rows] == high, 1.0, -1.0)
+        if len(np.unique(signs)) < 2:
+            raise ValueError("the samples with a weight above 0 are of one class")
+        return rows, signs
+
     def sides(self, positive: object = None) -> tuple[Any, Any]:
         """Return the labels of the sides -1 and +1: in sorted order, unless `positive` is the label of +1."""
         if len(self.classes) != 2:
@@ -99,38 +107,41 @@ def class_of(label: object, classes: NDArray[Any]) -> Any:
     raise ValueError(f"{visible(str(label))!r} is no label of the data; there are {shown}")
 
 
-def read_solution(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
-    """Read a solution of :func:`polyopt.certify_solution`: one answer for each pair of classes.
-
-    `names` are those of the features, for the columns of a table.
-    """
-    if isinstance(solution, str | Path):
-        return [_read_file(Path(solution), names)]
-    if isinstance(solution, Mapping):
-        return [_read_mapping(solution, "the solution")]
-    if isinstance(solution, np.ndarray):
-        return [_read_table(solution, "the solution")]
-    if hasattr(solution, "get_sv_coef"):
-        return _read_libsvm(solution, samples)
-    if hasattr(solution, "get_decfun"):
-        return [_read_liblinear(solution, samples)]
-    return _read_estimator(solution, samples)
+def read_solution(solution: Any, multipliers: Mapping[str, Any], samples: Samples) -> list[Answer]:
+    """Read the point of :func:`polyopt.certify`: one answer for each pair of classes."""
+    if solution is None or isinstance(solution, Mapping):
+        return [_read_mapping({**(solution or {}), **multipliers})]
+    if isinstance(solution, np.ndarray | list | tuple):
+        answers = [_read_table(solution)]
+    elif hasattr(solution, "get_sv_coef"):
+        answers = _read_libsvm(solution, samples)
+    elif hasattr(solution, "get_decfun"):
+        answers = [_read_liblinear(solution, samples)]
+    else:
+        answers = _read_estimator(solution, samples)
+    if multipliers and len(answers) > 1:
+        raise ValueError("multipliers are of two classes, and the solution has several pairs")
+    own = _read_mapping(multipliers).multipliers if multipliers else None
+    return [replace(answer, multipliers=own or answer.multipliers) for answer in answers]
 
 
 # -- arrays ------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path, names: Sequence[str] | None) -> Answer:
+def read_file(path: Path, names: Sequence[str] | None) -> Vector | dict[str, Any]:
+    """Read an array of a CSV or ``.npy`` file, or a mapping of a ``.npz`` file.
+
+    `names` are those of the features, for a CSV table whose first line has them in another order.
+    """
     content, source = path.read_bytes(), path.name
     if content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         try:
             found = np.load(io.BytesIO(content), allow_pickle=False)
-            parts = found if isinstance(found, np.ndarray) else dict(found)
+            return found if isinstance(found, np.ndarray) else dict(found)
         except Exception as error:  # a broken archive may raise anything
             raise ValueError(
                 f"{source} is no file of numpy's that is safe to read ({str(error)[:80]})"
             ) from None
-        return _read_table(parts, source) if isinstance(parts, np.ndarray) else _read_mapping(parts, source)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -138,17 +149,17 @@ def _read_file(path: Path, names: Sequence[str] | None) -> Answer:
     return _read_csv(text, source, names)
 
 
-def _read_mapping(fields: Mapping[str, Any], source: str) -> Answer:
+def _read_mapping(fields: Mapping[str, Any]) -> Answer:
     """Read a mapping with w and b, or W, and multipliers by the names of their rows."""
     known = ("w", "b", "W", *ROWS)
     if unknown := [visible(str(name)) for name in fields if name not in known]:
-        raise ValueError(f"{source} has a field {unknown[0]!r}; there are {', '.join(known)}")
+        raise ValueError(f"the point has a field {unknown[0]!r}; there are {', '.join(known)}")
     found = {row: real_array(row, fields[row]) for row in ROWS if row in fields}
-    answer = Answer(source, multipliers=found or None)
+    answer = Answer("the point", multipliers=found or None)
     if "W" in fields:
         return replace(answer, faces=np.atleast_2d(real_array("W", fields["W"])))
     if "w" not in fields and not found:
-        raise ValueError(f"{source} has neither w nor W nor multipliers")
+        raise ValueError("the point has neither w nor W nor multipliers")
     w = real_array("w", fields["w"]) if "w" in fields else None
     if w is not None and w.ndim == 2 and 1 in w.shape:
         w = w.ravel()
@@ -160,8 +171,9 @@ def _read_mapping(fields: Mapping[str, Any], source: str) -> Answer:
     return replace(answer, w=w, b=None if b is None else real_number("b", b))
 
 
-def _read_table(table: ArrayLike, source: str) -> Answer:
+def _read_table(table: ArrayLike) -> Answer:
     """Read a table of weights, the intercept last: a row for each face, or one row or column."""
+    source = "the point"
     numbers = real_array(source, table)
     if numbers.ndim == 2 and 1 in numbers.shape:
         numbers = numbers.ravel()
@@ -172,7 +184,7 @@ def _read_table(table: ArrayLike, source: str) -> Answer:
     return Answer(source, numbers[:-1], float(numbers[-1]))
 
 
-def _read_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
+def _read_csv(text: str, source: str, names: Sequence[str] | None) -> Vector:
     """Read a CSV table, whose first line may name the features of the data in another order."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
@@ -193,7 +205,7 @@ def _read_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
                 f"the columns of {source} are not the features of the data, and the intercept last"
             )
         numbers = numbers[:, [*(header.index(name) for name in names), len(header) - 1]]
-    return _read_table(numbers, source)
+    return numbers
 
 
 # -- fitted objects ----------------------------------------------------------------------------
