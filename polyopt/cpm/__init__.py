@@ -5,8 +5,8 @@ Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 
 ``alternating`` (the program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate
 ascent), ``global_search`` (branch and bound over assignments).
 
-Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``, large data in
-``penalised_sgd``), ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
+Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``),
+``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
 Samples in blocks: ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream``,
 ``restricted_faces`` and ``duals`` (the table of multipliers) complete.

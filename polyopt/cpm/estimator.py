@@ -59,7 +59,6 @@ class Options:
     max_exact_entries: int = 30_000  # entries up to which solver="exact" is used: 2 to 3 s for all starts
     entries_per_program: int = 1_500  # fixed cost of a face's program, as a number of entries
     max_restricted_entries: int = 100_000  # `max_exact_entries` with `max_features` or `integers`
-    max_penalised_entries: int = 10_000_000  # entries up to which "dual" is used with a penalty or signs
     n_init_few_features: int = 10  # number of starts with max_features
     n_init_penalised: int = 5  # number of starts of "dual" with a penalty; each begins with a run without it
 
@@ -160,15 +159,13 @@ class ConvexPolytopeMachine(FaceClassifier):
         assignment, to about 1e-10, then reassigns the positives.
         "dual": alternating minimisation with dual coordinate ascent, to `tol`; with a penalty on the weights
         or signs, with Newton steps on the dual, to gaps of about 1e-10.
-        "sgd": Algorithms 1 and 2; with a penalty on the weights or signs, dual averaging, whose weights
-        have exact zeros too.
+        "sgd": Algorithms 1 and 2; not with a penalty on the weights or signs.
         "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
         or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
         of "sgd" within a tenth of the `time_limit`; the certificate has the remaining gap. With loss="max"
         or margin="worst" and several faces SCIP (``pip install 'polyopt[mip]'``) solves the mixed-integer
         program of up to 200 samples; its bound is stated, not proven.
-        "auto": "exact" for small data, else "sgd"; with a penalty on the weights or signs "dual", and
-        "sgd" for large data.
+        "auto": "exact" for small data, else "sgd"; with a penalty on the weights or signs "dual".
     n_init : int or "auto", default="auto"
         Number of random starts, the best of which is kept; "auto" is 20 for "exact" and "dual", 10 with
         `max_features`, 5 for "dual" with a penalty on the weights (each from a run without penalty), else 1.
@@ -202,7 +199,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     duals_ : pandas.DataFrame
         One row per constraint, with its multiplier (nan from "sgd", which has none), in input order. With a
         penalty on the weights or signs also rows for each face and feature, with the multipliers of the ℓ1
-        penalty (``upper``, ``lower``), the ``group`` penalty and the ``sign`` (not from "sgd").
+        penalty (``upper``, ``lower``), the ``group`` penalty and the ``sign``.
     history_ : pandas.DataFrame
         One row per round or epoch of every start; their number is ``n_iter_``. With "global" ``n_iter_``
         counts nodes and rounds of column generation, and there are at most five rows per second.
@@ -281,10 +278,10 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"{loss_or_margin} needs solver='exact' or 'global': the others minimise margin='total', "
                 "loss='sum'"
             )
-        if penalty.has_penalty_or_signs and self.solver == "global":
+        if penalty.has_penalty_or_signs and self.solver in ("sgd", "global"):
             raise ValueError(
-                "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' has no bound with a "
-                "penalty on the weights, so set l1=0, group=0 and signs=None for it"
+                f"l1, group and signs need solver='exact' or 'dual', not {self.solver!r}: set l1=0, group=0 "
+                "and signs=None for it"
             )
         if min_perplexity > 1 and penalty.has_penalty_or_signs:
             raise ValueError(f"perplexity={min_perplexity!r} needs l1=0, group=0 and signs=None")
@@ -472,7 +469,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         if penalty.is_restricted:
             return "exact" if n_entries <= OPTIONS.max_restricted_entries else "dual"
         if penalty.has_penalty_or_signs:
-            return "dual" if n_entries <= OPTIONS.max_penalised_entries else "sgd"
+            return "dual"
         is_small = n_entries + K * OPTIONS.entries_per_program <= OPTIONS.max_exact_entries
         return "exact" if is_small and self._asked_sgd.perplexity == 1 else "sgd"
 
@@ -658,13 +655,13 @@ class ConvexPolytopeMachine(FaceClassifier):
         frame = duals_frame(
             X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels
         )
-        alpha, penalty = self.solution_.duals.get("margin"), self._face_penalty()
-        if alpha is None or penalty is None:
+        penalty = self._face_penalty()
+        if penalty is None:
             return frame
         import pandas as pd
 
         # V (K, m+1) = Σ α y x̃; q: the multipliers of the group penalty, which V determines for "total".
-        V, W = pull(X, alpha * self._y[:, None]), self.solution_["W"]
+        V, W = pull(X, self.solution_.duals["margin"] * self._y[:, None]), self.solution_["W"]
         q = choose_group_multipliers(penalty, V, W) if self._asked_penalty.margin == "worst" else None
         rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
         return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)

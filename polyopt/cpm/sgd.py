@@ -35,7 +35,7 @@ above, s_t = 1/(t+1) (:func:`inverse_scale`, :func:`relative_step_sizes`). The s
 (``native/cpm_sgd.inc``). The faces are the columns of U (m+1, L), L being K padded to a multiple of the SIMD
 width ("lanes", :mod:`polyopt.linalg.rows`); U is float32 if the sizes of data and costs allow it.
 
-:class:`CpmSgd` is the state, :class:`Epochs` the loop over epochs with its stopping test,
+:class:`CpmSgd` is the state, :class:`_SgdEpochs` the loop over epochs with its stopping test,
 :func:`solve_cpm_sgd` the solver.
 
 References
@@ -44,7 +44,6 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014).
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -351,61 +350,13 @@ def solve_cpm_sgd(
     )  # fmt: skip
     machine.U[:-1][~present_features(X)] = 0.0
     epochs = _SgdEpochs(machine, rows, y, C)
-    status = epochs.run(clock, max_iter, tol)
-    return epochs.solution(status, epochs.result_objective, "sgd", clock)
+    return epochs.solution(epochs.run(clock, max_iter, tol), clock)
 
 
-class Epochs(ABC):
-    """Epochs over one set of samples, until the measured objectives agree."""
-
-    def __init__(self, initial: Vector):
-        self.result = initial  # faces to be returned (K, m+1)
-        self.min_objective = np.inf  # the smallest measured objective
-        self.measured: list[float] = []  # all measured objectives
-        self.history: list[dict[str, float]] = []  # a record of each epoch
-
-    @abstractmethod
-    def epoch(self, clock: Clock) -> None:
-        """Visit the samples in random order, until the clock is over, and append a record to the history."""
-
-    @abstractmethod
-    def measure(self) -> None:
-        """Measure the objective, and update `result`, `min_objective` and `measured`."""
-
-    def run(self, clock: Clock, max_iter: int, tol: float, options: Options = OPTIONS) -> Status:
-        """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
-        next_measured = options.first_measured_epoch
-        try:
-            for epoch in range(1, max_iter + 1):
-                self.epoch(clock)
-                time_is_up = clock.is_over
-                if epoch >= next_measured or epoch == max_iter or time_is_up:
-                    self.measure()
-                    next_measured = max(epoch + 1, int(options.measured_epoch_ratio * epoch))
-                tell(self.history[-1])
-                if time_is_up:
-                    return Status.TIME_LIMIT
-                recent = self.measured[-options.n_agreeing :]
-                if len(recent) == options.n_agreeing and max(recent) <= (1.0 + tol) * self.min_objective:
-                    return Status.CONVERGED
-        except KeyboardInterrupt:
-            self.measure()
-            return interrupted()
-        return Status.ITERATION_LIMIT
-
-    def solution(self, status: Status, objective: float, solver: str, clock: Clock) -> Solution:
-        """Return the result with its objective."""
-        return Solution(
-            status, {"W": self.result}, {}, objective, None, solver,
-            iterations=len(self.history), solve_time=clock.seconds, history=tuple(self.history),
-        )  # fmt: skip
-
-
-class _SgdEpochs(Epochs):
-    """Epochs of Algorithm 1."""
+class _SgdEpochs:
+    """Epochs of Algorithm 1 over one set of samples, until the measured objectives agree."""
 
     def __init__(self, machine: CpmSgd, rows: Rows, y: Vector, C: Vector):
-        super().__init__(machine.iterates[0])
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.last_faces, self.unadjusted = np.full(len(y), -1), np.full(len(y), -1)
@@ -413,9 +364,41 @@ class _SgdEpochs(Epochs):
             rows, self.outside, self.gains, self.last_faces, self.unadjusted
         )
         self.returns_last_measured = not machine.average or machine.floor > 0.0
-        self.result_objective = np.inf
+        self.result, self.result_objective = machine.iterates[0], np.inf  # faces to be returned (K, m+1)
+        self.min_objective = np.inf  # the smallest measured objective
+        self.measured: list[float] = []  # all measured objectives
+        self.history: list[dict[str, float]] = []  # a record of each epoch
+
+    def run(self, clock: Clock, max_iter: int, tol: float) -> Status:
+        """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
+        next_measured = OPTIONS.first_measured_epoch
+        try:
+            for epoch in range(1, max_iter + 1):
+                self.epoch(clock)
+                time_is_up = clock.is_over
+                if epoch >= next_measured or epoch == max_iter or time_is_up:
+                    self.measure()
+                    next_measured = max(epoch + 1, int(OPTIONS.measured_epoch_ratio * epoch))
+                tell(self.history[-1])
+                if time_is_up:
+                    return Status.TIME_LIMIT
+                recent = self.measured[-OPTIONS.n_agreeing :]
+                if len(recent) == OPTIONS.n_agreeing and max(recent) <= (1.0 + tol) * self.min_objective:
+                    return Status.CONVERGED
+        except KeyboardInterrupt:
+            self.measure()
+            return interrupted()
+        return Status.ITERATION_LIMIT
+
+    def solution(self, status: Status, clock: Clock) -> Solution:
+        """Return the result with its objective."""
+        return Solution(
+            status, {"W": self.result}, {}, self.result_objective, None, "sgd",
+            iterations=len(self.history), solve_time=clock.seconds, history=tuple(self.history),
+        )  # fmt: skip
 
     def epoch(self, clock: Clock) -> None:
+        """Visit the samples in random order, until the clock is over, and append a record to the history."""
         machine = self.machine
         order = machine.rng.permutation(len(self.C))
         machine.tally[LOSS] = machine.tally[MOVED] = 0.0
@@ -444,6 +427,7 @@ class _SgdEpochs(Epochs):
         return {"W": W, "objective": value, "assignment": np.where(self.outside, self.last_faces, -1)}
 
     def measure(self) -> None:
+        """Measure the objective, and keep the better iterate, or the last one if the result must be that."""
         W, objective = self.machine.best_iterate(self.rows, self.outside, self.C)
         if objective < self.result_objective or self.returns_last_measured:
             self.result, self.result_objective = W, objective

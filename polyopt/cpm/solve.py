@@ -5,7 +5,7 @@
 
 | solver   | no restriction | penalty       | max_features | integers                            |
 |----------|----------------|---------------|--------------|-------------------------------------|
-| "sgd"    | sgd            | penalised_sgd | -            | -                                   |
+| "sgd"    | sgd            | -             | -            | -                                   |
 | "dual"   | dual           | penalised     | few_features | first as without them, then integer |
 | "exact"  | alternating    | alternating   | few_features | first as without them, then integer |
 | "global" | global_search  | -             | -            | -                                   |
@@ -124,20 +124,12 @@ def as_floats(X: Matrix, scale: float) -> Matrix:
 
 def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     seeds = np.random.SeedSequence(seed).generate_state(settings.n_init)
-    scaled = X if settings.penalty is None else as_floats(X, settings.feature_scale)
 
     def run(number: int, time_left: float | None) -> Solution:
-        limits: dict[str, Any] = {
-            "max_iter": settings.max_iter, "tol": settings.tol, "time_limit": time_left,
-            "seed": int(seeds[number]),
-        }  # fmt: skip
-        if settings.penalty is not None:
-            from polyopt.cpm.penalised_sgd import solve_penalised_sgd
-
-            return solve_penalised_sgd(scaled, y, C, settings.n_faces, settings.penalty, **limits)
         return solve_cpm_sgd(
             X, y, C, settings.n_faces, perplexity=settings.perplexity, average=settings.average,
-            scale=settings.feature_scale, **limits,
+            scale=settings.feature_scale, max_iter=settings.max_iter, tol=settings.tol, time_limit=time_left,
+            seed=int(seeds[number]),
         )  # fmt: skip
 
     return best_of(run, settings.n_init, time_limit=settings.time_limit, n_jobs=settings.n_jobs)
