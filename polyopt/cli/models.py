@@ -128,23 +128,32 @@ def _first_values(values: list[Any]) -> str:
     return ", ".join(str(value) for value in values[:20]) + more
 
 
+class Precision(StrEnum):
+    """Type of the numbers of an exported graph."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+
+
 def export(
     model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     out: Annotated[Path, Option(help="File to write, such as model.onnx.")],
+    dtype: Annotated[Precision, Option(help="Type of the graph's numbers.")] = Precision.FLOAT64,
 ) -> None:
     """Write the whole pipeline of a saved model as an ONNX graph, for other programs.
 
-    The graph takes the features as the model does and gives "label" and "scores". It needs the extra
-    polyopt[onnx].
+    The graph takes the features as the model does, as "X" or, with columns of text, by the columns' names. It
+    gives "label", "probabilities" if the model has them, and "scores". In float32 a sample whose scores are tied
+    but for rounding may have the other label. It needs the extra polyopt[onnx].
     """
     check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))
-    made = load_saved(model).to_onnx()
+    made = load_saved(model).to_onnx(dtype.value)
     content = made.SerializeToString()
     write_bytes(out, content)
     inputs = ", ".join(tensor.name for tensor in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(len(content))}), onnx, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype.value}, opset {opset}, input {inputs}")
 
 
 _DIGITS = 3  # significant digits in text and Markdown, by default

@@ -185,11 +185,11 @@ class Model:
             raise ValueError(str(error.__cause__ or error)) from None
         return predict_proba(self.transform(X))
 
-    def to_onnx(self) -> ModelProto:
+    def to_onnx(self, dtype: str = "float64") -> ModelProto:
         """Return the whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
         from polyopt.models.onnx import to_onnx
 
-        return to_onnx(self)
+        return to_onnx(self, dtype)
 
 
 # -- facts of a fit ----------------------------------------------------------------------------------
