@@ -18,8 +18,8 @@ OPSET, _IR = 19, 9  # versions of the operators and of the file format
 class Graph:
     """A graph to which each method adds an input, a constant or operations, and returns the tensor's name.
 
-    All real numbers of the graph have one type, `dtype`: ``"float64"`` or ``"float32"``. :meth:`model` completes
-    it. ValueError: the package onnx is not installed, or another type.
+    All real numbers of the graph have one type, `dtype`: ``"float64"`` or ``"float32"``. :meth:`model`
+    completes it. ValueError: the package onnx is not installed, or another type.
     """
 
     def __init__(self, dtype: str = "float64") -> None:
@@ -106,7 +106,8 @@ class Graph:
         """Return the graph as a checked ONNX model with `metadata`.
 
         `outputs` maps each output's name to three values: the name of its tensor in the graph, its type
-        (``"real"``, ``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and its number of columns, None for a vector.
+        (``"real"``, that of the graph, ``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and its number
+        of columns, None for a vector.
         """
         import onnx
         from onnx import TensorProto, helper

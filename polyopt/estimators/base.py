@@ -667,9 +667,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def to_onnx(self, dtype: str = "float64") -> ModelProto:
         """Return the fitted machine as an ONNX model (opset 19), with skl2onnx's names.
 
-        Its input is ``X`` (n, m). Its outputs are ``label`` (n,), ``probabilities`` (n, n_classes) if the model
-        has them, and ``scores``, (n,) for two classes and (n, n_classes) for more: those of ``predict``,
-        ``predict_proba`` and ``decision_function``. :class:`polyopt.models.Model` exports pipelines.
+        Its input is ``X`` (n, m). Its outputs are ``label`` (n,), ``probabilities`` (n, n_classes) if the
+        model has them, and ``scores``, (n,) for two classes and (n, n_classes) for more: those of
+        ``predict``, ``predict_proba`` and ``decision_function``. :class:`polyopt.models.Model` exports
+        pipelines.
 
         Parameters
         ----------

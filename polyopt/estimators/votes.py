@@ -27,8 +27,9 @@ _ONNX_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of lab
 def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
     """Draw a fitted classifier of samples x (n, m).
 
-    Return the outputs ``label``, ``probabilities`` if the classifier has them, and ``scores``: the first two are
-    those of skl2onnx. Each is a tuple of the name of its tensor, its type, and its number of columns, None for a vector.
+    Return the outputs ``label``, ``probabilities`` if the classifier has them, and ``scores``; the first two
+    are those of skl2onnx. Each is a tuple of the name of its tensor, its type, and its number of columns,
+    None for a vector.
     """
     n_classes = len(machine.classes_)
     if n_classes == 2:

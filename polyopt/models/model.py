@@ -95,6 +95,17 @@ class Model:
         names = self.feature_names or [f"x{j}" for j in range(self.n_features)]
         return RawUnits.of(self.steps, names)
 
+    @cached_property
+    def pairs(self) -> list[Model]:
+        """Models of each pair of classes; this one alone if it has two classes, or no polytopes of pairs."""
+        from sklearn.pipeline import Pipeline
+
+        machine = self.estimator
+        if len(machine.classes_) == 2 or not hasattr(machine, "of_pair"):
+            return [self]
+        parts = [machine.of_pair(*pair) for pair in machine.pairs_]
+        return [replace(self, pipeline=Pipeline([*self.steps, ("machine", part)])) for part in parts]
+
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""

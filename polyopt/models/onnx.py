@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def to_onnx(model: Any, dtype: str = "float64") -> "ModelProto":
-    """Return the whole pipeline as an ONNX model (opset 19), with numbers of type ``"float64"`` or ``"float32"``.
+    """Return the whole pipeline as an ONNX model (opset 19) in ``"float64"`` or ``"float32"``.
 
     The graph of a :class:`~polyopt.models.model.Model` has the outputs of
-    :meth:`polyopt.estimators.base.PairwiseClassifier.to_onnx`. ValueError if onnx is not installed, or for a step
-    or a machine without a graph.
+    :meth:`polyopt.estimators.base.PairwiseClassifier.to_onnx`. ValueError if onnx is not installed, or for a
+    step or a machine without a graph.
     """
     machine = model.estimator
     if not hasattr(machine, "draw"):
