@@ -150,6 +150,11 @@ def _print(title: str, model: Model, table: Dataset, certificate: Certificate | 
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
     if certificate is not None:
         console.print(certificate.table())
+    if len(model.pairs) > 1:
+        console.print(
+            f"{len(model.estimator.classes_)} classes: rules and explanations are of each of the "
+            f"{len(model.pairs)} pairs."
+        )
     if getattr(model.estimator, "calibration", None) is not None:
         console.print(f"Probabilities: {probabilities_of(model.estimator)}.")
 

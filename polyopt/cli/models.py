@@ -128,23 +128,32 @@ def _first_values(values: list[Any]) -> str:
     return ", ".join(str(value) for value in values[:20]) + more
 
 
+class Precision(StrEnum):
+    """Type of the numbers of an exported graph."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+
+
 def export(
     model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     out: Annotated[Path, Option(help="File to write, such as model.onnx.")],
+    dtype: Annotated[Precision, Option(help="Type of the graph's numbers.")] = Precision.FLOAT64,
 ) -> None:
     """Write the whole pipeline of a saved model as an ONNX graph, for other programs.
 
-    The graph takes the features as the model does and gives "label" and "scores". It needs the extra
-    polyopt[onnx].
+    The graph takes the features as the model does, as "X" or, with columns of text, by their names. It gives
+    "label", "probabilities" if the model has them, and "scores". In float32 a sample whose scores are tied
+    but for rounding may have the other label. It needs the extra polyopt[onnx].
     """
     check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))
-    made = load_saved(model).to_onnx()
+    made = load_saved(model).to_onnx(dtype.value)
     content = made.SerializeToString()
     write_bytes(out, content)
     inputs = ", ".join(tensor.name for tensor in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(len(content))}), onnx, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype.value}, opset {opset}, input {inputs}")
 
 
 _DIGITS = 3  # significant digits in text and Markdown, by default
@@ -181,7 +190,8 @@ def rules(
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from.
 
     With --data it prints how often these rules agree with the model. A shortened face has its largest terms,
-    coefficient times the feature's spread; features of other terms are set to their typical values.
+    coefficient times the feature's spread; features of other terms are set to their typical values. More
+    than two classes have rules for each pair, which --data compares with the model of the pair.
     """
     if fidelity is not None and (terms is not None or data is None):
         raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")
@@ -191,39 +201,53 @@ def rules(
     saved, is_text = load_saved(model), form in (Output.TEXT, Output.MARKDOWN)
     digits = _DIGITS if digits is None and is_text else digits
     from polyopt.models.rules import Rules
+    from polyopt.polytope.rules import as_markdown
 
+    if len(saved.pairs) > 1 and not is_text and form is not Output.JSON:
+        raise ValueError(f"--format {form.value} is of two classes; those of {model} vote by pairs")
     try:
-        whole = Rules.of(saved, visible if is_text else str)
+        pairs = [Rules.of(part, visible if is_text else str) for part in saved.pairs]
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
     parts = [] if data is None else _parts_of(saved, data, Form(separator, decimal))
-    if fidelity is not None:
-        terms = whole.fewest_terms(parts[0][1], fidelity, digits)
-    short = whole.shortened(digits, terms)
-    counts = [(name, short.agreement(X)) for name, X in parts]
-    remarks = _cost(whole, terms, fidelity, digits, counts)
-    if is_text:
-        from polyopt.polytope.rules import as_markdown
+    formatted: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
+    content: list[tuple[Model, dict[str, Any]]] = []
+    for whole in pairs:
+        most = terms if fidelity is None else whole.fewest_terms(parts[0][1], fidelity, digits)
+        short = whole.shortened(digits, most)
+        counts = [(name, short.agreement(X)) for name, X in parts]
+        remarks = _cost(whole, most, fidelity, digits, counts)
+        if is_text:
+            texts = [formatted(text) for text in whole.texts(digits or _DIGITS, most, visible)]
+            texts = [formatted(_pair_of(whole.model)), *texts] if len(pairs) > 1 else texts
+            emit("".join(f"{text}\n\n" for text in texts))
+            end = "\n\n" if form is Output.MARKDOWN or whole is not pairs[-1] else "\n"
+            emit("".join(f"{formatted(remark)}{end}" for remark in remarks))
+        elif form is Output.JSON:
+            agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
+            values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}
+            content.append((whole.model, values | {"agreement": agreement, "remarks": remarks}))
+        elif form is Output.CSV:
+            emit("".join(polytope.to_frame().to_csv(lineterminator="\n") for polytope in short.polytopes))
+            for remark in remarks:
+                say(remark)
+        else:
+            code, mark = (short.to_sql(), "-- ") if form is Output.SQL else (short.to_python(), "# ")
+            emit("".join(f"{mark}{remark}\n" for remark in remarks) + f"{code}\n")
+    if form is Output.JSON:
+        emit(_as_json(content))
 
-        formatted: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
-        texts = [formatted(text) for text in whole.texts(digits or _DIGITS, terms, visible)]
-        emit("".join(f"{text}\n\n" for text in texts))
-        end = "\n\n" if form is Output.MARKDOWN else "\n"
-        emit("".join(f"{formatted(remark)}{end}" for remark in remarks))
-    elif form is Output.JSON:
-        agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
-        content = {
-            "method": saved.method, "terms": terms, "polytopes": short.to_json(),
-            "agreement": agreement, "remarks": remarks,
-        }  # fmt: skip
-        emit(json.dumps(content, indent=2) + "\n")
-    elif form is Output.CSV:
-        emit("".join(polytope.to_frame().to_csv(lineterminator="\n") for polytope in short.polytopes))
-        for remark in remarks:
-            say(remark)
-    else:
-        code, mark = (short.to_sql(), "-- ") if form is Output.SQL else (short.to_python(), "# ")
-        emit("".join(f"{mark}{remark}\n" for remark in remarks) + f"{code}\n")
+
+def _pair_of(model: Model) -> str:
+    """Name the two classes of a model."""
+    first, second = model.estimator.classes_.tolist()
+    return visible(f"Class '{first}' against class '{second}'.")
+
+
+def _as_json(content: list[tuple[Model, dict[str, Any]]]) -> str:
+    """Return the content for a model of two classes, or a list of the content for each pair of classes."""
+    pairs = [{"pair": pair.estimator.classes_.tolist(), **values} for pair, values in content]
+    return json.dumps(content[0][1] if len(pairs) == 1 else pairs, indent=2, allow_nan=False) + "\n"
 
 
 def _parts_of(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
@@ -288,7 +312,8 @@ def explain(
     """Explain a polytope machine, or the label of a row and its nearest change.
 
     The model: the importance of columns, and the samples that each face alone excludes. A row (--row): its
-    active face, the terms of its columns, and the nearest point that has the other label.
+    active face, the terms of its columns, and the nearest point that has the other label. More than two
+    classes are explained for each pair, and a row for each pair with its label.
     """
     if row is None and hold:
         raise ValueError("--hold is about a row: say which by --row")
@@ -302,23 +327,35 @@ def explain(
     saved = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
 
+    is_voted = len(saved.pairs) > 1
+    if report is not None and is_voted:
+        raise ValueError(f"--report is of two classes; those of {model} vote by pairs")
     try:
-        subject = subject_of(saved)
+        pairs = [(pair, subject_of(pair)) for pair in saved.pairs]
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
-    X, y = read_rows(saved, data, Form(separator, decimal), by_position)
-    X = features_of_table(saved, X)
+    table, y = read_rows(saved, data, Form(separator, decimal), by_position)
+    X = features_of_table(saved, table)
     if not len(X):
         raise ValueError(f"{data} has no rows")
     if row is not None and row >= len(X):
         raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
-    one = None if row is None else explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
-    whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
-    shown = one or whole
-    assert shown is not None
-    emit(json.dumps(shown.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{shown.text()}\n")
-    if report is not None:
-        from polyopt.report import write_explanation
+    if row is not None and is_voted:
+        label = saved.predict(table[row : row + 1])[0]
+        pairs = [(pair, subject) for pair, subject in pairs if label in pair.estimator.classes_]
+    found: list[tuple[Model, Any]] = []
+    for pair, subject in pairs:
+        one = None if row is None else explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
+        if one is None or report is not None:
+            own = [k for k in range(len(X)) if y is None or not is_voted or y[k] in pair.estimator.classes_]
+            whole = explain_model(subject, X[own], None if y is None else y[own], top=top or 8)
+        if report is not None:
+            from polyopt.report import write_explanation
 
-        assert whole is not None
-        write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
+            write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
+        found.append((pair, one or whole))
+    if as_json:
+        emit(_as_json([(pair, shown.to_dict()) for pair, shown in found]))
+    else:
+        texts = [f"{_pair_of(pair)}\n\n{shown}\n\n" if is_voted else f"{shown}\n" for pair, shown in found]
+        emit("".join(texts))

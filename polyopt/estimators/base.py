@@ -664,22 +664,28 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Replace the solution by its status and values, without its vectors and its history."""
         self.solution_ = replace(original.solution_, primal={}, duals={}, history=(), runs=())
 
-    def to_onnx(self) -> ModelProto:
-        """Return the fitted machine as an ONNX model, in double precision (opset 19).
+    def to_onnx(self, dtype: str = "float64") -> ModelProto:
+        """Return the fitted machine as an ONNX model (opset 19), with skl2onnx's names.
 
-        Its input is ``X`` (n, m), double. Its outputs are ``label`` (n,), ``scores``, (n,) for two classes
-        and (n, n_classes) for more, and ``probabilities`` (n, n_classes) if the model has them: those of
-        ``predict``, ``decision_function`` and ``predict_proba``. :class:`polyopt.models.Model` exports
+        Its input is ``X`` (n, m). Its outputs are ``label`` (n,), ``probabilities`` (n, n_classes) if the
+        model has them, and ``scores``, (n,) for two classes and (n, n_classes) for more: those of
+        ``predict``, ``predict_proba`` and ``decision_function``. :class:`polyopt.models.Model` exports
         pipelines.
+
+        Parameters
+        ----------
+        dtype : {"float64", "float32"}
+            Type of input, scores and probabilities. In float32 they agree to its rounding, and a sample whose
+            scores are tied but for this rounding may have the other label.
 
         Raises
         ------
         ValueError
             The package onnx is not installed, or the machine has no such graph: its kernel is a function or
-            a Gram matrix.
+            a Gram matrix, or a number of it is too large for float32.
         """
         check_is_fitted(self)
-        graph = Graph()
+        graph = Graph(dtype)
         outputs = self.draw(graph, graph.input("X", int(self.n_features_in_)))
         return graph.model(outputs, {"machine": type(self).__name__})
 

@@ -8,6 +8,7 @@ each class has two machines, its *sides*. The spread of a feature is its standar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -518,6 +519,35 @@ class FaceClassifier(PairwiseClassifier):
             return super()._labels(X)
         return self._coupled_probabilities(X, calibrated=False).argmax(axis=1)
 
+    # -- pairs of classes --------------------------------------------------------------------
+
+    def of_pair(self, first: Any, second: Any) -> Self:
+        """Return the machine of two of the classes, with its polytopes, rules and explanations.
+
+        Parameters
+        ----------
+        first, second : label
+            Two of ``classes_``, in any order. With two classes the machine is this one.
+        """
+        check_is_fitted(self)
+        if self._is_binary:
+            pairs = [(tuple(self.classes_), self)]
+        else:
+            pairs = list(zip(self.pairs_, self.estimators_, strict=True))
+        for pair, machine in pairs:
+            if first != second and first in pair and second in pair:
+                return self if machine is self else machine._renamed(np.array(pair), self)
+        raise ValueError(f"{first!r} and {second!r} are not two of the classes {self.classes_.tolist()}")
+
+    def _renamed(self, classes: NDArray[Any], whole: Self) -> Self:
+        """Return this machine of two classes, numbered 0 and 1, with labels and features' names."""
+        machine = copy(self)
+        machine.classes_, machine._polytope = classes, None
+        if hasattr(whole, "feature_names_in_"):
+            machine.feature_names_in_ = whole.feature_names_in_
+        machine._sides = self._sides and tuple(side._renamed(classes, whole) for side in self._sides)
+        return machine
+
     # -- explanations ------------------------------------------------------------------------
 
     def explain(
@@ -547,7 +577,8 @@ class FaceClassifier(PairwiseClassifier):
         Raises
         ------
         ValueError
-            More than two classes, several samples, an unknown feature, or a lower bound above an upper one.
+            More than two classes (see :meth:`of_pair`), several samples, an unknown feature, or a lower bound
+            above an upper one.
         """
         from polyopt.explanations.classifier import explain_prediction
 
@@ -570,7 +601,8 @@ class FaceClassifier(PairwiseClassifier):
         Raises
         ------
         ValueError
-            More than two classes, no data, sparse data, or another number of labels than samples.
+            More than two classes (see :meth:`of_pair`), no data, sparse data, or another number of labels
+            than samples.
         """
         from polyopt.explanations.classifier import explain_classifier
 

@@ -27,8 +27,9 @@ _ONNX_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of lab
 def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
     """Draw a fitted classifier of samples x (n, m).
 
-    Return the outputs ``label``, ``scores`` and, if the classifier has them, ``probabilities``. Each is a
-    tuple of the name of its tensor, its type, and its number of columns, None for a vector.
+    Return the outputs ``label``, ``probabilities`` if the classifier has them, and ``scores``; the first two
+    are those of skl2onnx. Each is a tuple of the name of its tensor, its type, and its number of columns,
+    None for a vector.
     """
     n_classes = len(machine.classes_)
     if n_classes == 2:
@@ -43,13 +44,11 @@ def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tupl
     else:
         scores, number, probabilities = _draw_several(machine, graph, x)
     kind = _ONNX_TYPES.get(machine.classes_.dtype.kind, "string")
-    outputs = {
-        "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
-        "scores": (scores, "double", None if n_classes == 2 else n_classes),
-    }
+    classes = graph.constant(machine.classes_, "float64")  # labels keep their type
+    outputs = {"label": (graph.op("Gather", classes, number), kind, None)}
     if probabilities is not None:
-        outputs["probabilities"] = (probabilities, "double", n_classes)
-    return outputs
+        outputs["probabilities"] = (probabilities, "real", n_classes)
+    return outputs | {"scores": (scores, "real", None if n_classes == 2 else n_classes)}
 
 
 def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
@@ -88,7 +87,7 @@ def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
     """Draw the votes (n, n_classes) of the pairs, plus a tie break below 1/3 by the sum of the scores."""
     pairs = np.array(list(combinations(range(n_classes), 2)))
     first, second = np.eye(n_classes)[pairs[:, 0]], np.eye(n_classes)[pairs[:, 1]]
-    is_second = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # to double
+    is_second = graph.number(graph.op("Greater", scores, graph.constant(0.0)))
     votes = graph.op("MatMul", is_second, graph.constant(second - first))
     votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
     total = graph.op("MatMul", scores, graph.constant(second - first))
@@ -100,7 +99,8 @@ def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
 def _draw_second_by_model(graph: Graph, scores: str, is_second: str) -> str:
     """Draw the probability of the second class from log-odds, clipped to the side of 1/2 of the label."""
     second = graph.op("Sigmoid", scores)
-    above = graph.op("Max", second, graph.constant(MIN_WINNING))
+    above_half = np.nextafter(graph.dtype.type(0.5), graph.dtype.type(1.0))
+    above = graph.op("Max", second, graph.constant(above_half))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
 
 
@@ -115,7 +115,9 @@ def _draw_curve(graph: Graph, scores: str, calibrated: Any) -> str:
         odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
         return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
     # Piecewise linear: the sum of the increases of all pieces, times the fraction of each below z.
-    x = np.append(curve.X_thresholds_, np.nextafter(curve.X_thresholds_[-1], np.inf))
+    x = np.append(curve.X_thresholds_, curve.X_thresholds_[-1]).astype(graph.dtype)
+    for i in range(1, len(x)):  # rounding may have made two thresholds equal
+        x[i] = max(x[i], np.nextafter(x[i - 1], graph.dtype.type(np.inf)))
     p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
     low, high = graph.constant(x[:-1]), graph.constant(x[1:])
     clipped = graph.op("Min", graph.op("Max", z, low), high)
@@ -134,7 +136,8 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     `second`.
     """
     c = n_classes
-    low, high = graph.constant(_MIN_PROBABILITY), graph.constant(1.0 - _MIN_PROBABILITY)
+    least = max(_MIN_PROBABILITY, float(np.finfo(graph.dtype).eps))
+    low, high = graph.constant(least), graph.constant(1.0 - least)
     second = graph.op("Min", graph.op("Max", second, low), high)
     first = graph.op("Sub", graph.constant(1.0), second)
     n_pairs = c * (c - 1) // 2
@@ -162,7 +165,7 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
         system = graph.op("Sub", system, graph.op("MatMul", factors, pivot_row))
     solution = graph.op("Slice", system, *(graph.constant(np.array([i])) for i in (c, c + 1, 2)))
     p = graph.op("Reshape", solution, graph.constant(np.array([-1, c])))
-    p = graph.op("Max", p, graph.constant(np.finfo(float).tiny))
+    p = graph.op("Max", p, graph.constant(np.finfo(graph.dtype).tiny))
     return graph.op("Div", p, graph.over_columns("ReduceSum", p))
 
 

@@ -53,7 +53,7 @@ def decision_model_of(machine: Any) -> DecisionModel:
     if not machine._is_binary:
         raise ValueError(
             f"explanations are of two classes, and there are {len(machine.classes_)}: "
-            "ask a machine of estimators_, whose two classes are in pairs_"
+            "ask the machine of a pair, of_pair(first, second)"
         )
     fitted = machine._as_fitted()
     sides, union = fitted._sides or (fitted,), getattr(fitted, "polytopes_", None)

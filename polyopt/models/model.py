@@ -95,6 +95,17 @@ class Model:
         names = self.feature_names or [f"x{j}" for j in range(self.n_features)]
         return RawUnits.of(self.steps, names)
 
+    @cached_property
+    def pairs(self) -> list[Model]:
+        """Models of each pair of classes; this one alone if it has two classes, or no polytopes of pairs."""
+        from sklearn.pipeline import Pipeline
+
+        machine = self.estimator
+        if len(machine.classes_) == 2 or not hasattr(machine, "of_pair"):
+            return [self]
+        parts = [machine.of_pair(*pair) for pair in machine.pairs_]
+        return [replace(self, pipeline=Pipeline([*self.steps, ("machine", part)])) for part in parts]
+
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""
@@ -185,11 +196,11 @@ class Model:
             raise ValueError(str(error.__cause__ or error)) from None
         return predict_proba(self.transform(X))
 
-    def to_onnx(self) -> ModelProto:
+    def to_onnx(self, dtype: str = "float64") -> ModelProto:
         """Return the whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
         from polyopt.models.onnx import to_onnx
 
-        return to_onnx(self)
+        return to_onnx(self, dtype)
 
 
 # -- facts of a fit ----------------------------------------------------------------------------------

@@ -17,19 +17,18 @@ from polyopt.polytope.spellings import FALSE, TRUE, other_spellings
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_DOUBLE = 11  # number of the type in ONNX
 
+def to_onnx(model: Any, dtype: str = "float64") -> "ModelProto":
+    """Return the whole pipeline as an ONNX model (opset 19) in ``"float64"`` or ``"float32"``.
 
-def to_onnx(model: Any) -> "ModelProto":
-    """Return the whole pipeline as an ONNX model in double precision (opset 19).
-
-    The graph of a :class:`~polyopt.models.model.Model` has the outputs ``label`` (n,) and ``scores``, (n,) or
-    (n, n_classes). ValueError if onnx is not installed, or for a step or a machine without a graph.
+    The graph of a :class:`~polyopt.models.model.Model` has the outputs of
+    :meth:`polyopt.estimators.base.PairwiseClassifier.to_onnx`. ValueError if onnx is not installed, or for a
+    step or a machine without a graph.
     """
     machine = model.estimator
     if not hasattr(machine, "draw"):
         raise ValueError(f"{type(machine).__name__} has no ONNX graph")
-    graph = Graph()
+    graph = Graph(dtype)
     try:
         raw: RawUnits = model.raw_units
     except ValueError as error:
@@ -73,7 +72,7 @@ def _values(graph: Graph, raw: RawUnits, texts: set[int]) -> str:
         for f in group:
             if f.is_gap:
                 is_gap = _is_missing(graph, columns[j], j in texts)
-                parts.append(graph.op("Cast", is_gap, to=_DOUBLE))
+                parts.append(graph.number(is_gap))
             elif f.knot is None:
                 parts.append(_filled(graph, columns[j], fill))
             else:
@@ -96,4 +95,6 @@ def _indicators(graph: Graph, column: str, texts: list[str], is_text: bool) -> s
     if is_text:
         return graph.indicators(column, texts, other_spellings(texts))
     numbers = [float(text in TRUE) if text in (*TRUE, *FALSE) else float(text) for text in texts]
-    return graph.op("Cast", graph.op("Equal", column, graph.constant(np.array([numbers]))), to=_DOUBLE)
+    if len(set(np.array(numbers, dtype=graph.dtype).tolist())) < len(numbers):
+        raise ValueError("two categories of the model are one number in float32: export it as float64")
+    return graph.number(graph.op("Equal", column, graph.constant(np.array([numbers]))))

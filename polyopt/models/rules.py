@@ -51,7 +51,9 @@ class Rules:
             known = ", ".join(method.name for method in METHODS.values() if method.has_faces)
             raise ValueError(f"it is a model of {model.method}; rules are of a polytope, --method {known}")
         if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
-            raise ValueError(f"it has {len(machine.classes_)} classes, and so no polytope of its own")
+            raise ValueError(
+                f"it has {len(machine.classes_)} classes, and so no polytope of its own: see Model.pairs"
+            )
         raw = model.raw_units
         names = [shown(name) for name in raw.names]
         sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)

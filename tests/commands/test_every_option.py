@@ -90,7 +90,7 @@ TRIALS = {
         ("plume --out FOLDER --force -q", r"^  figures/answers.svg +\d+ kB$"),
     ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
-    "export": [("MODEL --out OUT", r"")],
+    "export": [("MODEL --out OUT --dtype float32", r"onnx, float32, opset")],
     "lab": [
         ("--points DATA --target answer --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
         ("--browser --port 0", r"^The lab has ended\.$"),
