@@ -279,11 +279,9 @@ def explain(
         int | None, Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
-    report: Annotated[Path | None, Option(help="Write it as a page, too, with the faces drawn.")] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
-    force: options.Force = False,
 ) -> None:
     """Explain a polytope machine, or the label of a row and its nearest change.
 
@@ -294,10 +292,9 @@ def explain(
         raise ValueError("--hold is about a row: say which by --row")
     check_is_file(model, "model")
     check_data(data)
-    check_target(report, "--report", inputs=(model, data), replace_input=force)
 
     # What takes seconds to import comes after the checks of paths.
-    from polyopt.explanations import explain_model, explain_sample
+    from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
 
     saved = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
@@ -312,13 +309,9 @@ def explain(
         raise ValueError(f"{data} has no rows")
     if row is not None and row >= len(X):
         raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
-    one = None if row is None else explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
-    whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
-    shown = one or whole
-    assert shown is not None
+    shown: ModelExplanation | SampleExplanation
+    if row is None:
+        shown = explain_model(subject, X, y, top=top or 8)
+    else:
+        shown = explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
     emit(json.dumps(shown.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{shown.text()}\n")
-    if report is not None:
-        from polyopt.report import write_explanation
-
-        assert whole is not None
-        write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
