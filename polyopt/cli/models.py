@@ -303,11 +303,9 @@ def explain(
         int | None, Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
-    report: Annotated[Path | None, Option(help="Write it as a page, too, with the faces drawn.")] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
-    force: options.Force = False,
 ) -> None:
     """Explain a polytope machine, or the label of a row and its nearest change.
 
@@ -319,17 +317,14 @@ def explain(
         raise ValueError("--hold is about a row: say which by --row")
     check_is_file(model, "model")
     check_data(data)
-    check_target(report, "--report", inputs=(model, data), replace_input=force)
 
     # What takes seconds to import comes after the checks of paths.
-    from polyopt.explanations import explain_model, explain_sample
+    from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
 
     saved = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
 
     is_voted = len(saved.pairs) > 1
-    if report is not None and is_voted:
-        raise ValueError(f"--report is of two classes; those of {model} vote by pairs")
     try:
         pairs = [(pair, subject_of(pair)) for pair in saved.pairs]
     except ValueError as error:
@@ -345,17 +340,18 @@ def explain(
         pairs = [(pair, subject) for pair, subject in pairs if label in pair.estimator.classes_]
     found: list[tuple[Model, Any]] = []
     for pair, subject in pairs:
-        one = None if row is None else explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
-        if one is None or report is not None:
+        shown: ModelExplanation | SampleExplanation
+        if row is None:
             own = [k for k in range(len(X)) if y is None or not is_voted or y[k] in pair.estimator.classes_]
-            whole = explain_model(subject, X[own], None if y is None else y[own], top=top or 8)
-        if report is not None:
-            from polyopt.report import write_explanation
-
-            write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
-        found.append((pair, one or whole))
+            shown = explain_model(subject, X[own], None if y is None else y[own], top=top or 8)
+        else:
+            shown = explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
+        found.append((pair, shown))
     if as_json:
         emit(_as_json([(pair, shown.to_dict()) for pair, shown in found]))
     else:
-        texts = [f"{_pair_of(pair)}\n\n{shown}\n\n" if is_voted else f"{shown}\n" for pair, shown in found]
+        texts = [
+            f"{_pair_of(pair)}\n\n{shown.text()}\n\n" if is_voted else f"{shown.text()}\n"
+            for pair, shown in found
+        ]
         emit("".join(texts))

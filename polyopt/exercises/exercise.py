@@ -138,7 +138,7 @@ class Formula(Exercise):
     @property
     def form(self) -> str:
         """Form of an answer."""
-        return "Give a formula as a text: in LaTeX, as 'sum_i alpha_i', or as 'Σᵢ αᵢ'."
+        return "Give a formula as a text, as 'sum_i alpha_i' or 'Σᵢ αᵢ'."
 
     @cached_property
     def _trials(self) -> list[Trial]:

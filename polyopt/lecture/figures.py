@@ -112,7 +112,7 @@ def _boundaries_and_faces(
 ) -> Iterator[Picture]:
     """Yield the boundaries of all machines, and the faces of one of them."""
     yield Picture(*words, plots.decision_boundary(machines, X, y))
-    yield Picture(*its, plots.polytope_plane(machines[one], X, y))
+    yield Picture(*its, plots.polytope_slices(machines[one], X, y))
 
 
 def _cpm() -> Iterator[Picture]:
@@ -168,7 +168,7 @@ def _plume() -> Iterator[Picture]:
     yield Picture(
         "answers", "Four experts, and the set that they keep",
         "Each point outside has the colour of the face that answers for it.",
-        plots.polytope_plane(machine, X, y),
+        plots.polytope_slices(machine, X, y),
     )  # fmt: skip
     yield Picture(
         "reliability", "Whether its probabilities are what they say",

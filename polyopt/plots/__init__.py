@@ -1,27 +1,28 @@
 """Pictures of classifiers: boundary, faces, polytopes, multipliers, metrics, probabilities, runs of solvers.
 
-Each function draws on a new :class:`matplotlib.figure.Figure` and returns it, or draws on the axes `ax` and
-returns them. A notebook shows the figure; save it with ``figure.savefig``.
+Each function returns a new :class:`matplotlib.figure.Figure`. A notebook shows it; save it with
+``figure.savefig``.
 """
 
 from typing import Any
 
 from polyopt.plots.boundary import decision_boundary, whitening
 from polyopt.plots.optimality import conditions, multipliers
-from polyopt.plots.polytope import face_weights, polytope_plane, polytope_slices
+from polyopt.plots.polytope import face_weights, polytope_slices
 from polyopt.plots.reliability import reliability
 from polyopt.plots.runs import convergence, gaps, path
 
 __all__ = [
     "conditions", "convergence", "decision_boundary", "face_weights", "gaps", "multipliers", "path",
-    "polytope_plane", "polytope_slices", "reliability", "whitening",
+    "polytope_slices", "reliability", "whitening",
 ]  # fmt: skip
 
 _REMOVED = {
     "decision_boundaries": "decision_boundary(machines, X, y)",
+    "polytope_plane": "polytope_slices(machine, X, y)",
     "CertificateDisplay": "conditions(machine)",
     "DualsDisplay": "multipliers(machine)",
-    "FacesDisplay": "face_weights(machine), polytope_slices(machine, X, y) or polytope_plane(machine, X, y)",
+    "FacesDisplay": "face_weights(machine), polytope_slices(machine, X, y)",
 }
 
 

@@ -15,24 +15,13 @@ from polyopt.base.text import in_picture
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
-from polyopt.plots.figure import (
-    CLASSES,
-    FACES,
-    GREEN,
-    INK,
-    MUTED,
-    PURPLE,
-    Axes,
-    Panels,
-    feature_names,
-    values_of,
-)
+from polyopt.plots import figure as style
+from polyopt.plots.figure import draw_legend, feature_names, new_panels, values_of
 
 
 def decision_boundary(
     estimator: Any | Mapping[str, Any], X: ArrayLike, y: ArrayLike, *,
-    axis_names: Sequence[str] | None = None, class_names: Sequence[str] | None = None, title: str = "",
-    ax: Any = None,
+    axis_names: Sequence[str] | None = None, class_names: Sequence[str] | None = None,
 ) -> Any:  # fmt: skip
     """Draw a picture of a binary classifier of two features, or of several, three in a row.
 
@@ -48,20 +37,15 @@ def decision_boundary(
     axis_names, class_names : sequence of str, optional
         Names of the two features, by default those of the fit or of the frame, else x₁ and x₂; and names of
         the two classes, by default their labels.
-    title : str
-        Title of the picture.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, which are returned; a new figure by default.
     """
     is_single = not isinstance(estimator, Mapping)
-    machines: Mapping[str, Any] = {title: estimator} if is_single else estimator
+    machines: Mapping[str, Any] = {"": estimator} if is_single else estimator
     if not machines:
         raise ValueError("estimator must have at least one entry")
     x_name, y_name = _axis_names(axis_names, next(iter(machines.values())), X)
     rows, columns = -(-len(machines) // 3), min(3, len(machines))
     size = (5.0, 4.6) if is_single else (3.2 * columns, 3.1 * rows + 0.3)
-    with Panels(ax, *size) as panels:
-        grid = panels.grid(rows, columns, sharex=True, sharey=True)
+    with new_panels(*size, rows, columns, sharex=True, sharey=True) as (figure, grid):
         for axes, (name, machine) in zip(grid.ravel(), machines.items(), strict=False):
             _draw(axes, machine, X, y, class_names)
             axes.set(title=name)
@@ -71,10 +55,8 @@ def decision_boundary(
             axes.set(ylabel=y_name)
         for axes in grid[-1]:
             axes.set(xlabel=x_name)
-        if title and not is_single:
-            panels.title(title)
-        panels.legend(3 if is_single else 5)
-    return panels.result
+        draw_legend(figure, 3 if is_single else 5)
+    return figure
 
 
 def _axis_names(names: Sequence[str] | None, estimator: Any, X: ArrayLike | None) -> tuple[str, str]:
@@ -86,7 +68,7 @@ def _class_names(estimator: Any, names: Sequence[str] | None) -> list[str]:
     return [in_picture(str(name)) for name in (estimator.classes_ if names is None else names)]
 
 
-def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None) -> None:
+def _draw(axes: style.Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None) -> None:
     """Draw boundary, levels, faces and samples of one classifier."""
     data = values_of(X, feature_names(estimator))
     if data.ndim != 2 or data.shape[1] != 2:
@@ -99,7 +81,7 @@ def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequenc
         _draw_faces(axes, faces, limits)
     _draw_classes(axes, data, np.asarray(y), estimator.classes_, _class_names(estimator, names))
     if len(support := getattr(estimator, "support_", ())):
-        look = {"s": 42, "facecolor": "none", "ec": INK, "lw": 0.6, "alpha": 0.8, "zorder": 4}
+        look = {"s": 42, "facecolor": "none", "ec": style.INK, "lw": 0.6, "alpha": 0.8, "zorder": 4}
         axes.scatter(*data[support].T, label="support vector", **look)
     axes.set(xlim=limits[0], ylim=limits[1])
 
@@ -112,15 +94,15 @@ def _plane_limits(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def _draw_classes(
-    axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
+    axes: style.Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
 ) -> None:
     """Draw the samples of both classes, each with its colour and marker."""
-    for label, name, (colour, marker) in zip(np.asarray(labels), names, CLASSES, strict=True):
+    for label, name, (colour, marker) in zip(np.asarray(labels), names, style.CLASSES, strict=True):
         u, v = X[y == label].T
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
-def _draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+def _draw_levels(axes: style.Axes, estimator: Any, limits: NDArray[Any]) -> None:
     """Draw the two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
@@ -128,13 +110,16 @@ def _draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
     if hasattr(estimator, "feature_names_in_"):  # fitted to a frame
         points = pd.DataFrame(points, columns=estimator.feature_names_in_)
     f = estimator.decision_function(points).reshape(U.shape)
-    tints = [colour for colour, _ in CLASSES]
+    tints = [colour for colour, _ in style.CLASSES]
     axes.contourf(U, V, f, levels=[-np.inf, 0.0, np.inf], colors=tints, alpha=0.09)
     B = float(getattr(estimator, "B", np.inf))
     width = 2.0 if len(_faces(estimator)) > 1 else 1.5
-    lines: list[Any] = [([0.0], INK, "-", width, "f = 0"), ([-1.0, 1.0], INK, "--", 0.9, "f = ±1")]
+    lines: list[Any] = [
+        ([0.0], style.INK, "-", width, "f = 0"),
+        ([-1.0, 1.0], style.INK, "--", 0.9, "f = ±1"),
+    ]
     if np.isfinite(B):
-        lines.append((sorted({-B, B}), GREEN, "-.", 1.3, f"f = ±B = ±{B:.3g}"))
+        lines.append((sorted({-B, B}), style.GREEN, "-.", 1.3, f"f = ±B = ±{B:.3g}"))
     for levels, colour, line, width, label in lines:
         axes.plot([], [], color=colour, linestyle=line, linewidth=width, label=label)
         if f.min() < max(levels) and f.max() > min(levels):
@@ -148,13 +133,13 @@ def _faces(estimator: Any) -> NDArray[Any]:
     return np.column_stack([estimator.W_, estimator.b_])
 
 
-def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
+def _draw_faces(axes: style.Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
     """Draw each face that meets the picture as a line across it."""
     U, V = np.meshgrid(*limits)
     for k, (w1, w2, b) in enumerate(faces):
         values = w1 * U + w2 * V + b
         if values.min() < 0.0 < values.max():
-            colour = FACES[k % len(FACES)]
+            colour = style.FACES[k % len(style.FACES)]
             axes.contour(U, V, values, levels=[0.0], colors=colour, linewidths=1.1, zorder=2)
             axes.plot([], [], color=colour, linewidth=1.1, label=f"face {k}")
 
@@ -163,10 +148,7 @@ _MIN_RING, _MAX_RING = 40.0, 260.0  # areas of the rings of the smallest and lar
 _MULTIPLIER_TOL = 1e-6  # multipliers below this fraction of the largest cost are an interior point's zeros
 
 
-def whitening(
-    estimator: RelativeMarginMachine | SigmaSVM, *, axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, ax: Any = None,
-) -> Any:  # fmt: skip
+def whitening(estimator: RelativeMarginMachine | SigmaSVM) -> Any:
     """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
@@ -182,33 +164,31 @@ def whitening(
     ----------
     estimator : RelativeMarginMachine or SigmaSVM
         With the linear kernel, fitted to two classes and two features.
-    axis_names, class_names, ax
-        As in :func:`decision_boundary`.
     """
     _check(estimator)
     X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
-    names = _class_names(estimator, class_names)
-    x_name, y_name = _axis_names(axis_names, estimator, None)
+    names = _class_names(estimator, None)
+    x_name, y_name = _axis_names(None, estimator, None)
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, title, formula = _metric(estimator, X)
     has_label = estimator._sample_weights > 0.0
     limits = _plane_limits(X)
-    with Panels(ax, 7.2, 4.4) as panels:
-        left, right = panels.grid(1, 2, sharex=True, sharey=True)[0]
+    with new_panels(7.2, 4.4, 1, 2, sharex=True, sharey=True) as (figure, grid):
+        left, right = grid[0]
         for axes, machine, matrix, name, label in (
             (left, svm, np.eye(2), "Support vector machine", "circle: the metric $I$"),
             (right, estimator, metric, title, f"ellipse: the metric {formula}"),
         ):
             _draw_levels(axes, machine, limits)
             _draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
-            axes.plot(*X[~has_label].T, ".", color=MUTED, ms=3, label="_without label", zorder=2)
+            axes.plot(*X[~has_label].T, ".", color=style.MUTED, ms=3, label="_without label", zorder=2)
             _draw_ball(axes, machine, centre, matrix, label, dotted=machine is svm)
             axes.set(title=name, xlabel=x_name)
             axes.set_aspect("equal")
         _draw_active_bounds(right, estimator, X)
         left.set(xlim=limits[0], ylim=limits[1], ylabel=y_name)
-        panels.legend(4)
-    return panels.result
+        draw_legend(figure, 4)
+    return figure
 
 
 def _check(estimator: Any) -> None:
@@ -237,7 +217,9 @@ def _metric(estimator: Any, X: Array) -> tuple[Array, Array, str, str]:
     return mean, np.eye(2) + Sigma, title, r"$I + \Sigma_\lambda$"
 
 
-def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool) -> None:
+def _draw_ball(
+    axes: style.Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool
+) -> None:
     """Draw the ball of the margin's radius in the metric, around the boundary's point nearest to the centre.
 
     Distances in x are those of the inverse metric, which is dual to the metric of w.
@@ -251,9 +233,9 @@ def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: st
     angles = np.linspace(0.0, 2.0 * np.pi, 200)
     sphere = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.stack([np.cos(angles), np.sin(angles)])
     u, v = middle[:, None] + sphere / np.sqrt(norm_sq)
-    axes.fill(u, v, color=MUTED, alpha=0.12, lw=0, zorder=1)
-    axes.plot(u, v, color=INK, lw=1.3, ls=":" if dotted else "-", label=label, zorder=4)
-    axes.plot(*middle, "+", color=INK, ms=6, zorder=4)
+    axes.fill(u, v, color=style.MUTED, alpha=0.12, lw=0, zorder=1)
+    axes.plot(u, v, color=style.INK, lw=1.3, ls=":" if dotted else "-", label=label, zorder=4)
+    axes.plot(*middle, "+", color=style.INK, ms=6, zorder=4)
 
 
 def _bound_multipliers(estimator: Any) -> tuple[Array, Array]:
@@ -265,11 +247,11 @@ def _bound_multipliers(estimator: Any) -> tuple[Array, Array]:
     return lam, lam_star
 
 
-def _draw_active_bounds(axes: Axes, estimator: Any, X: Array) -> None:
+def _draw_active_bounds(axes: style.Axes, estimator: Any, X: Array) -> None:
     """Draw rings around the samples at the bounds."""
     lam, lam_star = _bound_multipliers(estimator)
     largest = max(float(lam.max()), float(lam_star.max()))
-    looks = (lam, "λ: f = B", GREEN), (lam_star, "λ*: f = −B", PURPLE)
+    looks = (lam, "λ: f = B", style.GREEN), (lam_star, "λ*: f = −B", style.PURPLE)
     for multiplier, label, colour in looks:
         active = multiplier > 0.0
         if active.any():

@@ -9,9 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,73 +71,35 @@ def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
     return Picture(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
 
 
-class Panels:
-    """The panels of a picture, on a new figure of `width` times `height` inches or on the axes `ax`.
+@contextmanager
+def new_panels(
+    width: float, height: float, rows: int = 1, columns: int = 1, **settings: Any
+) -> Iterator[tuple[Figure, NDArray[Any]]]:
+    """Yield a new figure of this size in inches, and its panels (rows, columns); draw within.
 
-    ``with Panels(ax, 5.0, 4.0) as panels`` draws in the package's style. `ax` is one axes for each panel.
+    `settings` are those of ``figure.subplots``.
     """
+    with styled():
+        figure = new_figure(width, height)
+        yield figure, figure.subplots(rows, columns, squeeze=False, **settings)
 
-    def __init__(self, ax: Any, width: float, height: float):
-        self._ax, self._size, self._style = ax, (width, height), ExitStack()
-        self.is_new = ax is None
 
-    def __enter__(self) -> Self:
-        from matplotlib import axes
+def draw_legend(figure: Figure, columns: int) -> None:
+    """Draw one legend below all panels, in which each of their labels stands once."""
+    entries = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center",
+        ncols=columns, handletextpad=0.4, columnspacing=1.4,
+    )  # fmt: skip
 
-        each = [] if self.is_new else np.ravel(np.asarray(self._ax, dtype=object)).tolist()
-        if not self.is_new and not (each and all(isinstance(panel, axes.Axes) for panel in each)):
-            raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._ax!r}")
-        self._axes: list[Any] = each
-        self._style.enter_context(styled())
-        self.figure: Any = new_figure(*self._size) if self.is_new else each[0].figure
-        self.result: Any = self.figure if self.is_new else self._ax
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._style.close()
-
-    def axes(self) -> Axes:
-        """Return the only panel of a picture."""
-        return self.grid(1, 1)[0, 0]
-
-    def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
-        """Return the panels (rows, columns); `settings` are those of ``figure.subplots``."""
-        self._panels: NDArray[Any]
-        if self.is_new:
-            self._panels = self.figure.subplots(rows, columns, squeeze=False, **settings)
-        elif len(self._axes) == rows * columns:
-            self._panels = np.array(self._axes, dtype=object).reshape(rows, columns)
-        else:
-            raise ValueError(f"ax must be {rows * columns} axes, one a panel, not {len(self._axes)}")
-        return self._panels
-
-    def legend(self, columns: int, handles: Sequence[Any] = (), *, beside: bool = False) -> None:
-        """Draw one legend for all panels: outside of them on a new figure, else in the first.
-
-        By default its entries are those of the panels, each label once.
-        """
-        entries = {
-            label: handle
-            for axes in (self.figure.axes if self.is_new else self._panels.ravel())
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        if self.is_new and beside:
-            self.figure.legend(handles=handles, loc="outside right upper")
-        elif self.is_new:
-            self.figure.legend(
-                entries.values(), entries.keys(), loc="outside lower center",
-                ncols=columns, handletextpad=0.4, columnspacing=1.4,
-            )  # fmt: skip
-        elif shown := list(handles) or list(entries.values()):
-            legend = self._panels.flat[0].legend(handles=shown, fontsize=7, framealpha=0.8)
-            legend.set_in_layout(self._panels.size == 1)
-
-    def title(self, text: str) -> None:
-        """Draw a title over all panels."""
-        if self.is_new:
-            self.figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        elif text:
-            self._axes[0].set_title(text)
+def draw_title(figure: Figure, text: str) -> None:
+    """Draw a title over all panels."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
 
 
 def machine_of(subject: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Polytopes: slices of a high-dimensional one, the plane in full, and the weights of its faces.
+"""Polytopes: slices through one, and the weights of its faces.
 
-Slices and the plane show a :class:`Scene`: the polytope, the samples, and the looks of faces and classes,
-which are the same in every panel. The inside is tinted; faces are lines, thick on the boundary.
+Slices show a :class:`Scene`: the polytope, the samples, and the looks of faces and classes, which are the
+same in every panel.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,8 @@ from formulations.language.types import Array
 from polyopt.base.text import cut_short, in_picture
 from polyopt.explanations import ModelExplanation
 from polyopt.explanations.model import FaceRole
-from polyopt.plots.figure import (
-    BLUE,
-    CLASSES,
-    FACES,
-    INK,
-    MAX_SHAPES,
-    MUTED,
-    ORANGE,
-    Axes,
-    Panels,
-    machine_of,
-    values_of,
-)
+from polyopt.plots import figure as style
+from polyopt.plots.figure import machine_of, new_panels, values_of
 from polyopt.polytope import Polytope
 
 _LINES = ("-", "--", "-.", ":")  # of faces beyond the number of colours
@@ -46,10 +35,7 @@ class Scene:
     the faces with a colour of their own, in its order.
     """
 
-    def __init__(
-        self, model: object, X: ArrayLike, y: ArrayLike, feature_names: Sequence[str] | None,
-        class_names: Sequence[str] | None,
-    ):  # fmt: skip
+    def __init__(self, model: object, X: ArrayLike, y: ArrayLike):
         polytope = model if isinstance(model, Polytope) else getattr(model, "polytope_", None)
         if polytope is None:
             raise ValueError(
@@ -63,27 +49,24 @@ class Scene:
         self.classes = np.unique(self.y)
         if len(self.classes) != 2:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
-        names = self.polytope.names if feature_names is None else feature_names
-        self.names = [in_picture(str(name)) for name in names]
-        labels = self.classes if class_names is None else class_names
-        self.class_names = [in_picture(str(name)) for name in labels]
+        self.names = [in_picture(str(name)) for name in self.polytope.names]
+        self.class_names = [in_picture(str(label)) for label in self.classes]
         self.scale = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer_class(model)
-        self.outer_label, inner = self.classes[outer], 1 - outer
-        self.inner_colour = CLASSES[inner][0]
-        self.inner_name = self.class_names[inner]
+        self.inner_colour = style.CLASSES[1 - outer][0]
+        self.inner_name = self.class_names[1 - outer]
         outside = self.X[~self.polytope.contains(self.X)]
         self.n_assigned = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
 
         # Redundant faces without samples share a colour.
         self.used = np.flatnonzero((self.n_assigned > 0) | ~self.polytope.redundant).tolist()
-        if len(self.used) > len(FACES):  # distinct colours for those with the most samples
+        if len(self.used) > len(style.FACES):  # distinct colours for those with the most samples
             self.used.sort(key=lambda k: -self.n_assigned[k])
 
     def look(self, face: int) -> tuple[str, str]:
         """Return colour and line style of a face."""
         number = self.used.index(face) if face in self.used else len(self.used)
-        return FACES[number % len(FACES)], _LINES[number // len(FACES) % len(_LINES)]
+        return style.FACES[number % len(style.FACES)], _LINES[number // len(style.FACES) % len(_LINES)]
 
     def _outer_class(self, model: object) -> int:
         """Return the number of the class outside: the estimator's, or the one with fewer samples inside."""
@@ -119,18 +102,12 @@ class Scene:
             if point.shape != (self.polytope.n_features,):
                 raise ValueError(f"at must have {self.polytope.n_features} entries, not shape {point.shape}")
             return point
-        if at == "chebyshev":
-            scaled = Polytope(self.polytope.W * self.scale, self.polytope.b)
-            part = scaled.within(self.X.min(axis=0) / self.scale, self.X.max(axis=0) / self.scale)
-            if part.is_empty:
-                raise ValueError("at='chebyshev' needs an inside within the range of the data: there is none")
-            return part.chebyshev().centre * self.scale
         inside = self.polytope.contains(self.X)
         if at == "inside" and inside.any():
             return np.asarray(np.median(self.X[inside], axis=0))
         if at in ("inside", "median"):
             return np.asarray(np.median(self.X, axis=0))
-        raise ValueError(f"at must be 'inside', 'median', 'chebyshev' or a point, not {at!r}")
+        raise ValueError(f"at must be 'inside', 'median' or a point, not {at!r}")
 
     def limits(self, pair: tuple[int, int]) -> tuple[Array, Array]:
         """Return the lower left and the upper right corner of a picture of two features."""
@@ -141,15 +118,15 @@ class Scene:
 
 def polytope_slices(
     model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
-    at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: Any = None,
+    at: str | ArrayLike = "inside",
 ) -> Any:  # fmt: skip
     """Draw slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are fixed at one point, the cross. Faces are lines, thick
     on the boundary of the polytope; its inside is tinted. Samples are projected onto each slice and fade
     with their distance from it, in standard deviations of the fixed features: the most opaque tenth are
-    the samples nearest to the slice.
+    the samples nearest to the slice. A polytope of two features is shown in full: each point outside has the
+    tint of its face, the one with the largest score.
 
     Parameters
     ----------
@@ -160,21 +137,16 @@ def polytope_slices(
     features : sequence of int or str, optional
         Two or more features, by number or name; by default the four with the largest weights times
         standard deviations in the faces, each face weighted by the number of its samples.
-    at : {"inside", "median", "chebyshev"} or array_like of shape (m,)
-        Values of the other features: the median of the samples inside, the median of all samples, the
-        centre of the largest ball inside and within the range of the data, with features in standard
-        deviations; or a point.
-    feature_names : sequence of str, optional
-        Names of the m features; by default those of the polytope.
-    class_names, title, ax
-        As in :func:`decision_boundary`.
+    at : {"inside", "median"} or array_like of shape (m,)
+        Values of the other features: the median of the samples inside, the median of all samples, or a point.
     """
-    scene = Scene(model, X, y, feature_names, class_names)
+    scene = Scene(model, X, y)
     chosen = scene.pick(features)
     point = scene.point(at)
     n = len(chosen) - 1
-    with Panels(ax, 2.1 * n + 0.9 + (2.2 if n == 1 else 0.0), 2.1 * n + 0.9) as panels:
-        grid = panels.grid(n, n, sharex="col", sharey="row")
+    with new_panels(
+        2.1 * n + 0.9 + (2.2 if n == 1 else 0.0), 2.1 * n + 0.9, n, n, sharex="col", sharey="row"
+    ) as (figure, grid):
         visible_faces: set[int] = set()
         for row in range(n):
             for column in range(n):
@@ -188,67 +160,19 @@ def polytope_slices(
                     axes.set_xlabel(scene.names[pair[0]])
                 if column == 0:
                     axes.set_ylabel(scene.names[pair[1]])
-        panels.figure.align_ylabels(grid[:, 0])
-        panels.title(title)
-        extras = [_handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
+        figure.align_ylabels(grid[:, 0])
+        handles = _face_handles(scene, sorted(visible_faces))
         if scene.polytope.n_features > 2:
-            extras.append(_handle("faint: far from the slice", ls=""))
-        handles = _face_handles(scene, sorted(visible_faces)) + extras
+            handles.append(_handle("where all slices meet", ls="", marker="+", color=style.INK, ms=8))
+            handles.append(_handle("faint: far from the slice", ls=""))
         if n == 1:
-            panels.legend(1, handles, beside=True)
+            figure.legend(handles=handles, loc="outside right upper")
         else:
-            legend = grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
-            legend.set_in_layout(panels.is_new)
-    return panels.result
+            grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
+    return figure
 
 
-def polytope_plane(
-    model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: Any = None,
-) -> Any:  # fmt: skip
-    """Draw a polytope of two features in full: corners, largest ball inside, and the region of each face.
-
-    A point outside is assigned to the face of the largest score, whose tint it has; samples there have the
-    colour of the face, samples inside the colour of the class inside. A sample's marker tells its class, and
-    is hollow on the wrong side.
-
-    Parameters
-    ----------
-    model, X, y, feature_names, class_names, title, ax
-        As in :func:`polytope_slices`, of two features.
-    """
-    scene = Scene(model, X, y, feature_names, class_names)
-    polytope = scene.polytope
-    if polytope.n_features != 2:
-        raise ValueError(
-            f"a picture of the plane needs two features, and the polytope has {polytope.n_features}; "
-            "polytope_slices shows pairs of them"
-        )
-    with Panels(ax, 6.2, 4.4) as panels:
-        axes = panels.axes()
-        low, high = scene.limits((0, 1))
-        _draw_regions(axes, scene, low, high)
-        visible_faces = _draw_body(axes, scene, polytope, low, high)
-        outside = ~polytope.contains(scene.X)
-        assignment = polytope.active_face(scene.X)
-        visible_faces |= set(assignment[outside].tolist())
-        colours = np.where(outside, [scene.look(k)[0] for k in assignment], scene.inner_colour)
-        is_right = outside == (scene.y == scene.outer_label)
-        for label, (_, marker) in zip(scene.classes, CLASSES, strict=True):
-            for full in (True, False):
-                mask = (scene.y == label) & (is_right == full)
-                u, v = scene.X[mask].T
-                fill, edge = (colours[mask], "white") if full else ("white", colours[mask])
-                axes.scatter(u, v, s=19, c=fill, ec=edge, marker=marker, lw=0.4 if full else 1.0, zorder=3)
-        extras = _draw_ball_and_corners(axes, polytope, low, high)
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
-        axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
-        handles = _face_handles(scene, sorted(visible_faces), by_face=True) + extras
-        panels.legend(1, handles, beside=True)
-    return panels.result
-
-
-def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
+def _draw_body(axes: style.Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
     """Draw the inside and the faces of a polytope in the plane; return the faces on its boundary."""
     part = plane.within(low, high)
     if not part.is_empty and not part.is_flat:
@@ -293,16 +217,14 @@ def _segment(plane: Polytope, face: int, low: Array, high: Array, *, is_edge: bo
     return low + unit * (start + np.array([[first], [last]]) * along)
 
 
-def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> list[Any]:
-    """Return entries of the legend for classes and faces; markers are grey if colours tell the face."""
+def _face_handles(scene: Scene, faces: list[int]) -> list[Any]:
+    """Return entries of the legend for classes and faces."""
     from matplotlib.patches import Patch
 
     handles = [
-        _handle(name, ls="", marker=marker, color=MUTED if by_face else colour, ms=4)
-        for name, (colour, marker) in zip(scene.class_names, CLASSES, strict=True)
+        _handle(name, ls="", marker=marker, color=colour, ms=4)
+        for name, (colour, marker) in zip(scene.class_names, style.CLASSES, strict=True)
     ]
-    if by_face:
-        handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
     inside = f"inside: {scene.inner_name}"
     handles.append(Patch(color=scene.inner_colour, alpha=2 * _INSIDE_OPACITY, lw=0, label=inside))
     largest = sorted(faces, key=lambda k: -scene.n_assigned[k])[:_MAX_LEGEND]
@@ -321,34 +243,36 @@ def _handle(label: str, **look: Any) -> Any:
     return Line2D([], [], label=label, **look)
 
 
-def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
+def _draw_slice(axes: style.Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
     """Draw one panel, and return the faces on the boundary of the polytope in it."""
     section = scene.polytope.section(pair, point)
     low, high = scene.limits(pair)
     visible_faces = _draw_body(axes, scene, section, low, high)
     fixed = np.setdiff1d(np.arange(len(point)), pair)
+    if not len(fixed):
+        visible_faces |= _draw_regions(axes, section, scene, low, high)
     distance = np.sqrt((((scene.X[:, fixed] - point[fixed]) / scene.scale[fixed]) ** 2).sum(axis=1))
     rank = np.argsort(np.argsort(distance, kind="stable")) / len(distance)  # 0 nearest, 1 farthest
     opacity = 0.9 * np.exp(-2.6 * rank) if len(fixed) else np.full(len(rank), 0.85)
     order = np.argsort(-rank, kind="stable")
-    for label, (colour, marker) in zip(scene.classes, CLASSES, strict=True):
+    for label, (colour, marker) in zip(scene.classes, style.CLASSES, strict=True):
         samples = order[scene.y[order] == label]
         u, v = scene.X[samples][:, pair].T
         axes.scatter(
             u, v, s=11, c=colour, alpha=opacity[samples], marker=marker, lw=0, zorder=3,
-            rasterized=len(samples) > MAX_SHAPES,
+            rasterized=len(samples) > style.MAX_SHAPES,
         )  # fmt: skip
-    axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)
+    if len(fixed):
+        axes.plot(*point[list(pair)], "+", color=style.INK, ms=8, mew=1.3, zorder=5)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.locator_params(nbins=4)
     return visible_faces
 
 
-def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
-    """Tint each point outside with the colour of its face."""
+def _draw_regions(axes: style.Axes, polytope: Polytope, scene: Scene, low: Array, high: Array) -> set[int]:
+    """Tint each point outside with the colour of its face; return the faces of the samples outside."""
     from matplotlib.colors import to_rgba
 
-    polytope = scene.polytope
     u, v = (np.linspace(low[j], high[j], _GRID) for j in (0, 1))
     points = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     tints = np.array([to_rgba(scene.look(k)[0], 1.6 * _INSIDE_OPACITY) for k in range(polytope.n_faces)])
@@ -358,35 +282,10 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
         image.reshape(_GRID, _GRID, 4), origin="lower", aspect="auto", zorder=0,
         extent=(low[0], high[0], low[1], high[1]), interpolation="nearest",
     )  # fmt: skip
+    return set(np.flatnonzero(scene.n_assigned).tolist())
 
 
-def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Any]:
-    """Draw them, and return their entries in the legend."""
-    from matplotlib.patches import Circle
-
-    if polytope.is_empty or polytope.is_flat:
-        return []
-    handles = []
-    part = polytope if polytope.is_bounded else polytope.within(low, high)
-    corners, incidence = part.vertices(), part.faces_of_vertices()
-    is_corner = incidence[:, : polytope.n_faces].sum(axis=1) >= 2  # not those on the picture's frame
-    look: dict[str, Any] = {"color": "white", "mec": INK, "mew": 1.1, "ms": 5, "ls": "", "marker": "o"}
-    if is_corner.any():
-        axes.plot(*corners[is_corner].T, **look, zorder=6)
-        handles.append(_handle("corner", **look))
-    ball = polytope.chebyshev()
-    if np.isfinite(ball.radius):
-        dashes, (x, y) = (0, (4, 3)), ball.centre
-        axes.add_patch(Circle((x, y), ball.radius, fill=False, ec=INK, lw=1.0, ls=dashes, zorder=4))
-        axes.plot(*ball.centre, "+", color=INK, ms=8, mew=1.3, zorder=5)
-        handles.append(_handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
-    return handles
-
-
-def face_weights(
-    explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
-    ax: Any = None,
-) -> Any:  # fmt: skip
+def face_weights(explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2) -> Any:
     """Draw each face as a bar chart: weights of features times their standard deviations, the largest first.
 
     A large value of a feature is evidence for the outside if its bar is to the right, for the inside if its
@@ -400,8 +299,6 @@ def face_weights(
         Number of features of each face; the weight of the others stands below the bars.
     columns : int
         Number of faces beside each other.
-    ax
-        As in :func:`decision_boundary`.
     """
     machine = machine_of(explanation)
     if hasattr(machine, "explain_model"):
@@ -414,8 +311,9 @@ def face_weights(
     columns = min(columns, len(roles))
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
-    with Panels(ax, 3.6 * columns, (0.2 * deepest + 0.85) * rows) as panels:
-        grid = panels.grid(rows, columns).ravel()
+    height = (0.2 * deepest + 0.85) * rows
+    with new_panels(3.6 * columns, height, rows, columns) as (figure, panels):
+        grid = panels.ravel()
         limit = 1.05 * max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
         for axes, role in zip(grid, roles, strict=False):
             is_union = explanation.model.kind != "polytope"
@@ -423,18 +321,20 @@ def face_weights(
             _draw_weights(axes, role, most, limit, f"face {name}")
         for axes in grid[len(roles) :]:
             axes.set_axis_off()
-    return panels.result
+    return figure
 
 
-def _draw_weights(axes: Axes, role: FaceRole, most: int, limit: float, name: str) -> None:
+def _draw_weights(axes: style.Axes, role: FaceRole, most: int, limit: float, name: str) -> None:
     """Draw the bars of one face, on an axis from -limit to limit."""
     shown, hidden = role.weights[:most], role.weights[most:]
     y = np.arange(len(shown))
     weights = np.array([weight for _, weight in shown])
-    axes.barh(y, weights, color=[ORANGE if weight > 0 else BLUE for weight in weights], height=0.7)
+    axes.barh(
+        y, weights, color=[style.ORANGE if weight > 0 else style.BLUE for weight in weights], height=0.7
+    )
     axes.set_yticks(y, [in_picture(cut_short(text, 22)) for text, _ in shown])
     axes.invert_yaxis()
-    axes.axvline(0.0, color=MUTED, lw=0.8)
+    axes.axvline(0.0, color=style.MUTED, lw=0.8)
     axes.set_xlim(-limit, limit)
     axes.tick_params(labelsize=7.5, length=0)
     axes.set_title(f"{name}, {role.active} samples", fontsize=9)
@@ -442,4 +342,4 @@ def _draw_weights(axes: Axes, role: FaceRole, most: int, limit: float, name: str
         total = sum(abs(weight) for _, weight in role.weights)
         rest = sum(abs(weight) for _, weight in hidden) / total
         text = f"{len(hidden)} others have {100 * rest:.0f} % of the weight"
-        axes.set_xlabel(text, fontsize=7.5, color=MUTED)
+        axes.set_xlabel(text, fontsize=7.5, color=style.MUTED)

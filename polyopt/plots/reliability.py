@@ -8,14 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import whole
 from formulations.language.types import Array
-from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, Panels
+from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, draw_legend, new_panels
 
 _Z = 1.96  # quantile of the normal distribution for an interval of 95 %
 
 
 def reliability(
     y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = "",
-    ax: Any = None,
 ) -> Any:  # fmt: skip
     """Draw observed against predicted frequencies of a class, over the counts; with Brier score and log loss.
 
@@ -31,8 +30,8 @@ def reliability(
         The labels of the columns.
     bins : int
         Largest number of bins.
-    title, ax
-        As in :func:`decision_boundary`.
+    title : str
+        Title of the picture.
     """
     labels, p_all = np.asarray(y), np.asarray(probabilities, dtype=float)
     if not len(labels) or p_all.shape != (len(labels), len(classes)) or len(classes) < 2:
@@ -53,8 +52,8 @@ def reliability(
         event, complement = "the class predicted", "another class"
         predicted = np.arange(len(labels)), p_all.argmax(axis=1)
         is_event, p = truth[predicted], p_all[predicted]
-    with Panels(ax, 4.6, 5.4) as panels:
-        axes, counts = panels.grid(2, 1, sharex=True, height_ratios=[3, 1])[:, 0]
+    with new_panels(4.6, 5.4, 2, sharex=True, height_ratios=[3, 1]) as (figure, grid):
+        axes, counts = grid[:, 0]
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.8, ls=(0, (4, 3)), label="predicted")
         _draw_curve(axes, is_event, p, bins)
         parts = ((event, is_event, CLASSES[1][0]), (complement, ~is_event, CLASSES[0][0]))
@@ -68,8 +67,8 @@ def reliability(
         counts.set(xlabel=f"probability of {event}", ylabel="samples")
         for panel in (axes, counts):
             panel.grid(color=GRID)
-        panels.legend(2)
-    return panels.result
+        draw_legend(figure, 2)
+    return figure
 
 
 def _draw_curve(axes: Axes, is_event: NDArray[np.bool_], p: Array, bins: int) -> None:

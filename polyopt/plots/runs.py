@@ -10,25 +10,13 @@ from sklearn.base import BaseEstimator
 
 from formulations.language.solution import Solution
 from polyopt.certificates.path_point import Path, Point
-from polyopt.plots.figure import (
-    BLUE,
-    FACES,
-    INK,
-    MARKERS,
-    MUTED,
-    ORANGE,
-    PURPLE,
-    ZERO_TOL,
-    Axes,
-    Panels,
-    machine_of,
-)
+from polyopt.plots import figure as style
+from polyopt.plots.figure import draw_legend, machine_of, new_panels
 
 
 def convergence(
     history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
-    unit: str | None = None, title: str = "",
-    ax: Any = None,
+    unit: str | None = None,
 ) -> Any:  # fmt: skip
     """Draw a picture of a run.
 
@@ -44,8 +32,6 @@ def convergence(
         Objective of the exact solution.
     unit : str, optional
         Name of an iteration; by default the column's.
-    title, ax
-        As in :func:`decision_boundary`.
     """
     from polyopt.compare.trace import records_of, trace, unit_of
 
@@ -60,31 +46,32 @@ def convergence(
         raise ValueError("this run has no objective by iteration to be drawn: its solver keeps none")
     steps, objective = history["iteration"].to_numpy(), history["objective"].to_numpy()
     bound = history["bound"].to_numpy() if "bound" in history else None
-    with Panels(ax, 5.0, 4.6 if bound is not None else 2.8) as panels:
-        axes = panels.grid(1 if bound is None else 2, 1, sharex=True)[:, 0]
+    size = (2.8, 1) if bound is None else (4.6, 2)
+    with new_panels(5.0, *size, sharex=True) as (figure, grid):
+        axes = grid[:, 0]
         size = 3 if len(steps) <= 40 else 0  # marks of more steps would touch
-        axes[0].plot(steps, objective, "-o", color=BLUE, ms=size, lw=1.4, label="objective")
+        axes[0].plot(steps, objective, "-o", color=style.BLUE, ms=size, lw=1.4, label="objective")
         if bound is not None:
-            axes[0].plot(steps, bound, "-s", color=ORANGE, ms=size, lw=1.4, label="proven bound")
+            axes[0].plot(steps, bound, "-s", color=style.ORANGE, ms=size, lw=1.4, label="proven bound")
             scale = np.maximum(np.maximum(np.abs(objective), np.abs(bound)), np.finfo(float).tiny)
             gap = np.abs(objective - bound) / scale
-            axes[1].plot(steps, gap, "-D", color=PURPLE, ms=size, lw=1.4)
+            axes[1].plot(steps, gap, "-D", color=style.PURPLE, ms=size, lw=1.4)
             axes[1].set(yscale="log", ylabel="relative gap")
             axes[1].grid(axis="y")
         if reference is not None:
-            axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solver")
+            axes[0].axhline(reference, color=style.INK, lw=0.9, ls="--", label="exact solver")
         if bound is None and objective.min() > 0 and objective.max() > 5.0 * objective.min():
             _logarithmic(axes[0])
-        axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
+        axes[0].set(ylabel="objective" if bound is None else "objective and bound")
         axes[0].grid(axis="y")
         axes[0].legend(loc="best")
         if steps.min() > 0 and steps.max() > 50 * steps.min():
             axes[-1].set_xscale("log")
         axes[-1].set_xlabel(unit)
-    return panels.result
+    return figure
 
 
-def _logarithmic(axes: Axes) -> None:
+def _logarithmic(axes: style.Axes) -> None:
     """Set a logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -100,7 +87,7 @@ _MIN_SECONDS = 1e-3  # shorter times are drawn there
 
 def gaps(
     runs: Mapping[str, ArrayLike], ends: Mapping[str, Mapping[str, tuple[float, float]]], *,
-    title: str = "", ax: Any = None,
+    title: str = "",
 ) -> Any:  # fmt: skip
     """Draw a picture of the gap against time, both on logarithmic scales.
 
@@ -111,30 +98,36 @@ def gaps(
     ----------
     runs, ends : mapping of str to array_like of shape (records, 2), and to mapping of str to (float, float)
         Seconds and relative gap by the name of the problem, of a run and, by solver, of the end.
-    title, ax
-        As in :func:`decision_boundary`.
+    title : str
+        Title of the picture.
     """
     names = list(dict.fromkeys([*runs, *ends]))
     if not names:
         raise ValueError("a picture of gaps needs a run, and there is none")
     solvers = list(dict.fromkeys(solver for by_solver in ends.values() for solver in by_solver))
-    with Panels(ax, 5.0, 4.4) as panels:
-        axes = panels.axes()
+    with new_panels(5.0, 4.4) as (figure, grid):
+        axes = grid[0, 0]
         for number, name in enumerate(names):
-            colour = FACES[number % len(FACES)]
+            colour = style.FACES[number % len(style.FACES)]
             line = np.reshape(np.asarray(runs.get(name, ()), dtype=float), (-1, 2))
             axes.plot(*_shown(line), color=colour, lw=1.4, label=name)
             for solver, end in ends.get(name, {}).items():
-                marker = MARKERS[solvers.index(solver) % len(MARKERS)]
+                marker = style.MARKERS[solvers.index(solver) % len(style.MARKERS)]
                 axes.plot(*_shown(np.array([end])), marker=marker, color=colour, ms=6, mfc="none", ls="")
         for number, solver in enumerate(solvers):
             axes.plot(
-                [], [], marker=MARKERS[number % len(MARKERS)], color=MUTED, mfc="none", ls="", label=solver
+                [],
+                [],
+                marker=style.MARKERS[number % len(style.MARKERS)],
+                color=style.MUTED,
+                mfc="none",
+                ls="",
+                label=solver,
             )
         axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
         axes.grid(axis="y")
-        panels.legend(3)
-    return panels.result
+        draw_legend(figure, 3)
+    return figure
 
 
 def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +135,7 @@ def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
-def path(points: Path[Any], *, title: str = "", ax: Any = None) -> Any:
+def path(points: Path[Any]) -> Any:
     """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
     Above, the value of each machine and the proven bound on its optimum; below, the number of nonzero
@@ -152,8 +145,6 @@ def path(points: Path[Any], *, title: str = "", ax: Any = None) -> Any:
     ----------
     points : Path
         The path.
-    title, ax
-        As in :func:`decision_boundary`.
     """
     if not points:
         raise ValueError("a picture of a path needs machines on it, and this one has none")
@@ -165,28 +156,31 @@ def path(points: Path[Any], *, title: str = "", ax: Any = None) -> Any:
     x = np.where(np.isfinite(values), values, end)
     order = np.argsort(x, kind="stable")
     x = x[order]
-    with Panels(ax, 5.0, 4.4) as panels:
-        above, below = panels.grid(2, 1, sharex=True)[:, 0]
+    with new_panels(5.0, 4.4, 2, sharex=True) as (figure, grid):
+        above, below = grid[:, 0]
         bounds = np.array([(p.certificate.primal_value, p.certificate.dual_value) for p in points])[order]
-        above.plot(x, bounds[:, 0], "-o", color=BLUE, label="value", mfc="none", ms=7, lw=1.0)
-        above.plot(x, bounds[:, 1], marker=".", color=ORANGE, label="proven bound", ms=7, lw=1.0)
+        above.plot(x, bounds[:, 0], "-o", color=style.BLUE, label="value", mfc="none", ms=7, lw=1.0)
+        above.plot(x, bounds[:, 1], marker=".", color=style.ORANGE, label="proven bound", ms=7, lw=1.0)
         families = dict.fromkeys(family for point in points for family in point.solution.duals)
         for number, family in enumerate(families):
             counts = np.array([_count_nonzero(point, family) for point in points])
-            look = {"marker": MARKERS[number % len(MARKERS)], "color": FACES[number % len(FACES)]}
+            look = {
+                "marker": style.MARKERS[number % len(style.MARKERS)],
+                "color": style.FACES[number % len(style.FACES)],
+            }
             below.plot(x, counts[order], ms=4, lw=1.0, label=family, **look)
-        above.set(title=title, ylabel="value and bound")
+        above.set(ylabel="value and bound")
         below.set(xlabel=points.varied, ylabel="multipliers not 0")
         below.set_ylim(bottom=0)
         if logarithmic:
             below.set_xscale("log")
         if not np.isfinite(values).all():
-            above.axvline(end, color=FACES[4], lw=0.6, ls=":")
+            above.axvline(end, color=style.FACES[4], lw=0.6, ls=":")
             above.annotate("∞", (end, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom")
         for panel in (above, below):
             panel.grid(axis="y")
-        panels.legend(3)
-    return panels.result
+        draw_legend(figure, 3)
+    return figure
 
 
 def _count_nonzero(point: Point, family: str) -> int:
@@ -194,4 +188,4 @@ def _count_nonzero(point: Point, family: str) -> int:
     duals = point.solution.duals
     values = np.abs(duals.get(family, np.zeros(0)))
     largest = max((float(np.abs(each).max(initial=0.0)) for each in duals.values()), default=0.0)
-    return int((values > ZERO_TOL * largest).sum())
+    return int((values > style.ZERO_TOL * largest).sum())

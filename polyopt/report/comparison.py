@@ -24,7 +24,7 @@ from polyopt.compare.trace import trace
 from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS, MethodError, answering_for
 from polyopt.plots import convergence, decision_boundary, gaps, multipliers
-from polyopt.plots.figure import CLASSES, INK, Panels, svg
+from polyopt.plots.figure import CLASSES, INK, draw_legend, new_panels, svg
 from polyopt.report.frame import Contents, badge, framed, part, rows_table
 from polyopt.report.programs import program_section
 
@@ -69,8 +69,8 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
 def _outputs(data: Prepared, row: Row) -> Picture:
     """Draw the outputs of the model of the table on the test samples, by class."""
     method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
-    with Panels(None, 5.0, 4.6) as panels:
-        axes = panels.axes()
+    with new_panels(5.0, 4.6) as (figure, panels):
+        axes = panels[0, 0]
         edges = np.histogram_bin_edges(f, 30).tolist()
         for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
             of_class = f[data.y_test == label]
@@ -80,12 +80,12 @@ def _outputs(data: Prepared, row: Row) -> Picture:
         axes.axvline(0.0, color=INK, lw=1.2, label="f = 0")
         axes.set(xlabel="output f of the test sample", ylabel="samples")
         axes.grid(axis="y")
-        panels.legend(3)
+        draw_legend(figure, 3)
     caption = (
         f"Of the model in the table ({row.solver}). Samples of the first class belong left of 0, those of "
         f"the second right of it; those on the wrong side are the test error, {100 * row.test_error:.1f} %."
     )
-    return Picture(svg(panels.result, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
+    return Picture(svg(figure, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
 
 
 def _boundary(data: Prepared, row: Row) -> Picture:

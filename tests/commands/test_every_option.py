@@ -78,7 +78,7 @@ TRIALS = {
     ],
     "explain": [
         ("MODEL DATA --row 3 --hold u --top 1 --json", r'"nearest"'),
-        ("MODEL DATA --by-position --separator , --decimal . --force --report OUT", r"only it"),
+        ("MODEL DATA --by-position --separator , --decimal .", r"only it"),
     ],
     "handbook": [
         ("rmm", r"chapters/rmm.html$"),

@@ -9,10 +9,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.image import AxesImage
-from matplotlib.patches import Circle, Polygon
+from matplotlib.patches import Polygon
 
 from polyopt import ConvexPolytopeMachine
-from polyopt.plots import polytope_plane, polytope_slices
+from polyopt.plots import polytope_slices
 from polyopt.plots.figure import CLASSES, FACES
 from polyopt.polytope import Polytope
 
@@ -65,10 +65,10 @@ def test_each_panel_shows_the_section_of_its_pair():
             assert section.scores(ends).max() < 1e-9
 
 
-def test_the_plane_shows_who_answers_the_ball_and_the_corners():
+def test_the_plane_shows_which_face_answers():
     body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
     X, y = around(body)
-    axes = polytope_plane(body, X, y).axes[0]
+    axes = polytope_slices(body, X, y).axes[0]
     (image,) = [child for child in axes.get_children() if isinstance(child, AxesImage)]
     pixels = np.asarray(image.get_array())
     left, right, bottom, top = image.get_extent()
@@ -84,21 +84,14 @@ def test_the_plane_shows_who_answers_the_ball_and_the_corners():
         assert (pixels[row, column, 3] == 0) == within
         if not within:
             np.testing.assert_allclose(pixels[row, column, :3], to_rgba(FACES[face])[:3])
-    (circle,) = [p for p in axes.patches if isinstance(p, Circle)]
-    assert circle.radius == pytest.approx(body.chebyshev().radius)
-    np.testing.assert_allclose(circle.center, body.chebyshev().centre)
-    (corners,) = [line for line in axes.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(corners.get_xydata(), body.vertices())
 
 
 def test_an_empty_polytope_is_drawn_without_an_inside():
     body = Polytope([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])
     X, y = around(BOX)
-    axes = polytope_plane(body, X[:, :2], y).axes[0]
+    axes = polytope_slices(body, X[:, :2], y).axes[0]
     assert not axes.patches
     assert not thick(axes)
-    with pytest.raises(ValueError, match="at='chebyshev'"):
-        polytope_slices(body, X[:, :2], y, at="chebyshev")
 
 
 @pytest.mark.parametrize("outer", [0, 1])
@@ -110,10 +103,10 @@ def test_a_fitted_machine_brings_its_classes_with_it(outer):
     machine = ConvexPolytopeMachine(
         n_faces=3, C=10.0, inside_label=1 - outer, solver="exact", n_init=3, random_state=0
     ).fit(X, y)
-    figure = polytope_slices(machine, X, y, class_names=["first", "second"])
+    figure = polytope_slices(machine, X, y)
     (legend,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     texts = [text.get_text() for text in legend.get_texts()]
-    assert f"inside: {['first', 'second'][1 - outer]}" in texts
+    assert f"inside: {1 - outer}" in texts
     assert to_hex(tinted(panels(figure)[0]).get_facecolor()) == CLASSES[1 - outer][0]
     f = X @ machine.W_.T + machine.b_
     counts = np.bincount(f.argmax(axis=1)[f.max(axis=1) > 0], minlength=3)
@@ -129,7 +122,7 @@ def test_no_words_overlap(count, n_faces):
     polytope = Polytope(rng.normal(size=(n_faces, 5)) / scale, np.full(n_faces, -n_faces / 12.0), names)
     X = rng.normal(size=(200, 5)) * scale
     y = np.where(polytope.contains(X), "class in", "class out")
-    figure = polytope_slices(polytope, X, y, features=range(count), at=np.zeros(5), title="a title")
+    figure = polytope_slices(polytope, X, y, features=range(count), at=np.zeros(5))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -171,9 +164,3 @@ def test_wrong_input_is_named(change, message):
     arguments = {"model": BOX, "X": np.arange(12.0).reshape(4, 3), "y": [0, 1, 0, 1], **change}
     with pytest.raises(ValueError, match=message):
         polytope_slices(**arguments)
-
-
-def test_the_plane_needs_two_features():
-    X, y = around(BOX)
-    with pytest.raises(ValueError, match="two features"):
-        polytope_plane(BOX, X, y)

@@ -247,7 +247,7 @@ def labels_of(figure):
 def test_the_boundary_shows_its_levels_and_its_support_vectors():
     X, y = blobs(m=2)
     machine = RelativeMarginMachine(B=1.5, kernel="linear", solver="exact").fit(X, y)
-    figure = decision_boundary(machine, X, y, class_names=("no", "yes"), axis_names=("a", "b"), title="T")
+    figure = decision_boundary({"T": machine}, X, y, class_names=("no", "yes"), axis_names=("a", "b"))
     axes = figure.axes[0]
     assert labels_of(figure)[:3] == ["f = 0", "f = ±1", "f = ±B = ±1.5"]
     assert {"no", "yes", "support vector"} <= set(labels_of(figure))
@@ -286,7 +286,7 @@ def test_a_boundary_needs_two_classes():
 
 def test_a_run_is_drawn_with_its_gap():
     history = pd.DataFrame({"iteration": [1, 2, 3], "objective": [10.0, 6.0, 5.0], "bound": [0.0, 4.0, 4.5]})
-    figure = convergence(history, reference=4.8, unit="epochs", title="T")
+    figure = convergence(history, reference=4.8, unit="epochs")
     values, gap = figure.axes
     np.testing.assert_allclose(gap.lines[0].get_ydata(), [1.0, 1 / 3, 0.1])
     assert gap.get_yscale() == "log"
