@@ -1,7 +1,7 @@
 """Answers to a client's requests, by their names in :data:`COMPUTED`.
 
-A path is a row of small pictures, one for each value of a parameter; a trace shows the iterates of a solver.
-A state is exported as Python lines that reproduce it, and as a file with the certificate's claim.
+A trace shows the iterates of a solver. A state is exported as Python lines that reproduce it, and as a file
+with the certificate's claim.
 """
 
 import tempfile
@@ -18,11 +18,10 @@ from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
 from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
 from polyopt.lab.programs import program_shown
-from polyopt.lab.samples import dual_rows, samples_of
 from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, menu
 from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
-MAX_STEPS = 400
+_MAX_STEPS = 60  # iterates shown of a run
 _UNITS = ("iteration", "epoch", "step", "round", "pass")
 _FROM_RANDOM = (
     "Alternation from a random assignment: a round solves the convex program of each face, then moves "
@@ -32,9 +31,6 @@ _FROM_RANDOM = (
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
 _POINT_FIELDS = ("W", "w", "assignment", "p")  # faces, one function, active faces, probabilities
 _OBJECTIVES = ("objective", "criterion", "best")  # names of the objective in records of solvers
-MAX_FRAMES = 24
-_DECADES = 2.0  # of a path, on both sides of the state's value
-_SMALL_GRID = (24, 24)  # nodes of a small picture
 _CLAIM, _DATA = "claim.json", "points.svm"
 
 
@@ -45,7 +41,6 @@ class Context:
     message: Mapping[str, Any]
     run: Clock
     on_record: Listener
-    send: Callable[..., None]
     last: Fitted | None
     drawn: Fitted | None = None
 
@@ -91,54 +86,9 @@ def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[st
 
 def _solve(context: Context) -> dict[str, Any]:
     message, state = context.message, context.state
-    view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
+    view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", (72, 72)))
     context.drawn = context.fit(state)
-    return picture(context.drawn, view, grid, words=message.get("words") is not False)
-
-
-def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
-    """Return the `values` of a path or, by default, `count` values (9) around the state's own."""
-    paths = state.machine.shown()["paths"]
-    if parameter not in paths:
-        raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
-    setting = state.machine.settings[str(parameter)]
-    if values is not None:
-        if not isinstance(values, (list, tuple)) or not 1 <= len(values) <= MAX_FRAMES:
-            raise ValueError(f"values must be a list of 1 to {MAX_FRAMES} numbers")
-        return [float(setting.read(value)) for value in values]  # type: ignore[arg-type]
-    number = 9 if count is None else count
-    if type(number) is not int or not 2 <= number <= MAX_FRAMES:
-        raise ValueError(f"count must be a whole number from 2 to {MAX_FRAMES}")
-    value = state.settings[setting.name]
-    if not setting.log:
-        return np.linspace(setting.low, setting.high, number + 2)[1:-1].tolist()
-    middle = np.log10(float(value)) if value is not None else np.log10(max(setting.low, 1.0)) + _DECADES / 4
-    decades = _DECADES if setting.low < 1.0 else _DECADES / 4  # a bound from 1 on changes most near 1
-    path = np.logspace(middle - decades, middle + decades, number)
-    return np.unique(np.clip(path, setting.low, setting.high)).tolist()
-
-
-def _path(context: Context) -> dict[str, Any]:
-    """Draw the small pictures of a path, and send each at once; a stopped run keeps those drawn."""
-    message, state, parameter = context.message, context.state, str(context.message.get("parameter"))
-    values = read_values(state, message.get("parameter"), message.get("values"), message.get("count"))
-    view = read_view(message.get("view"), state.X)
-    grid = read_grid(message.get("grid", "default"), _SMALL_GRID)
-    frames: list[dict[str, Any]] = []
-    for number, value in enumerate(values):
-        if context.run.is_over and frames:
-            break
-        fitted = context.fit(replace(state, settings={**state.settings, parameter: value}))
-        frame = {
-            "value": value, **drawing(fitted, view, grid),
-            "support": sum(samples_of(dual_rows(fitted), fitted)["support"]),
-            "certificate": fitted.certificate.to_dict(), "settings": fitted.shown_settings,
-        }  # fmt: skip
-        frames.append(frame)
-        share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
-        context.send(share=share, frame=frame, number=number, text=text)
-    stopped = len(frames) < len(values)
-    return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
+    return picture(context.drawn, view, grid)
 
 
 class _Trajectory:
@@ -148,47 +98,38 @@ class _Trajectory:
     """
 
     def __init__(self) -> None:
-        self._best: list[dict[str, Any]] = []
-        self._current: list[dict[str, Any]] = []
+        self._starts: list[list[dict[str, Any]]] = []
         self.unit = "step"
 
     def add(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
         """Add an iterate; one with a smaller number, or other fields, begins another start."""
-        unit = next((name for name in _UNITS if name in record), "")
-        number, current = int(record.get(unit, len(self._current))), self._current
         fields = {name: np.array(point[name]) for name in _POINT_FIELDS if point.get(name) is not None}
         if not fields:
             return
-        if current and (number <= current[-1]["step"] or fields.keys() != current[-1]["point"].keys()):
-            self._end_start()
-        self.unit = unit or self.unit
+        last = self._starts[-1][-1] if self._starts else None
+        self.unit = next((name for name in _UNITS if name in record), self.unit)
+        number = int(record.get(self.unit, 0 if last is None else last["step"] + 1))
+        if last is None or number <= last["step"] or fields.keys() != last["point"].keys():
+            self._starts = [self.best(), []] if self._starts else [[]]
         value = point.get("objective", next((record[name] for name in _OBJECTIVES if name in record), np.nan))
         iterate = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": fields}
-        self._current.append(iterate)
+        self._starts[-1].append(iterate)
 
-    def _end_start(self) -> None:
-        """Keep the iterates of the current start if it is the best."""
-        current, best, self._current = self._current, self._best, []
-        if not best:
-            self._best = current
-            return
-        value, least = current[-1]["objective"], best[-1]["objective"]
-        is_equal = abs(value - least) <= 1e-6 * abs(least)
-        if len(current) > len(best) if is_equal else value < least:
-            self._best = current
-
-    def iterates(self) -> list[dict[str, Any]]:
-        """Return the iterates of the best start."""
-        if self._current:
-            self._end_start()
-        return self._best
+    def best(self) -> list[dict[str, Any]]:
+        """Return the iterates of the best start, compared to six digits."""
+        return min(
+            self._starts, default=[], key=lambda start: (float(f"{start[-1]['objective']:.6g}"), -len(start))
+        )
 
 
-def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
-    """Solve a state, and return at most `most` of the iterates (60 by default)."""
-    most = 60 if most is None else most
-    if type(most) is not int or not 2 <= most <= MAX_STEPS:
-        raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
+def _shown_places(count: int) -> list[int]:
+    """Return the places of the iterates that are shown of so many."""
+    return np.unique(np.linspace(0, count - 1, min(count, _MAX_STEPS)).round().astype(int)).tolist()
+
+
+def _trace(context: Context) -> dict[str, Any]:
+    """Solve a state, and return the iterates on the way."""
+    state = context.state
     trajectory = _Trajectory()
     fitted = context.fit(state, seeing=trajectory.add)
     # Rounds from a random assignment show more than the run of the answer, which has a good start.
@@ -198,10 +139,10 @@ def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
         trajectory = _Trajectory()
         first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
         context.fit(state, seeing=trajectory.add, begin=first)
-    iterates = trajectory.iterates()
+    iterates = trajectory.best()
     if not iterates:
-        return _history(fitted, most)
-    places = np.unique(np.linspace(0, len(iterates) - 1, most).round().astype(int)).tolist()
+        return _history(fitted)
+    places = _shown_places(len(iterates))
     steps: list[dict[str, Any]] = []
     for place in places:
         steps.append(_step(iterates[place], fitted, steps[-1]["assignment"] if steps else None))
@@ -254,12 +195,11 @@ def _step(iterate: Mapping[str, Any], fitted: Fitted, before: list[int] | None) 
     }  # fmt: skip
 
 
-def _history(fitted: Fitted, most: int) -> dict[str, Any]:
+def _history(fitted: Fitted) -> dict[str, Any]:
     """Return objective and bound alone, for a solver that shows no iterates."""
     frame = fitted.estimator.history_
     frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
-    if len(frame) > most:
-        frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
+    frame = frame.iloc[_shown_places(len(frame))] if len(frame) else frame
     empty = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
     steps = [
         {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **empty}
@@ -330,8 +270,7 @@ COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
     "solve": _solve,
     "dataset": lambda context: dataset(context.message),
     "columns": lambda context: columns_of(context.message),
-    "trace": lambda context: _trace(context, context.state, context.message.get("most")),
-    "path": _path,
+    "trace": _trace,
     "program": lambda context: program_shown(context.solved()),
     "export": lambda context: exported(context.solved()),
 }

@@ -48,10 +48,9 @@ class ProgressReporter:
     def on_record(self, record: Mapping[str, float]) -> None:
         """Send a solver record, at most one every `_MIN_SECONDS`."""
         if time.perf_counter() >= self._last + _MIN_SECONDS:
-            self.send(**{name: record[name] for name in ("objective", "bound") if name in record})
+            self._tell({name: record[name] for name in ("objective", "bound") if name in record})
 
-    def send(self, **values: object) -> None:
-        """Send a progress message now, with further `values`."""
+    def _tell(self, values: Mapping[str, float]) -> None:
         with self._lock:
             now = self._last = time.perf_counter()
             progress: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
@@ -61,7 +60,7 @@ class ProgressReporter:
     def _tick(self) -> None:
         while not self._is_over.wait(_MAX_SECONDS):
             if time.perf_counter() >= self._last + _MAX_SECONDS:
-                self.send()
+                self._tell({})
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ class Engine:
             with watching() as watch, ProgressReporter(job.number, self._send, watch) as reporter:
                 last = None if self._last is None else self._last[1]
                 run = Clock(30.0, outer=job.run)  # the seconds begin with the work
-                context = answers.Context(job.message, run, reporter.on_record, reporter.send, last)
+                context = answers.Context(job.message, run, reporter.on_record, last)
                 answer = plain(answers.COMPUTED[job.op](context))
             if context.drawn is not None:
                 self._last = (job.number, context.drawn)

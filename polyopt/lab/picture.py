@@ -24,10 +24,10 @@ View = tuple[float, float, float, float]
 MAX_NODES = 200
 
 
-def read_grid(grid: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
-    """Check a client's grid: two whole numbers, None for no grid, or ``"default"``."""
-    if grid is None or grid == "default":
-        return None if grid is None else default
+def read_grid(grid: Any) -> tuple[int, int] | None:
+    """Check a client's grid: two whole numbers, or None for no grid."""
+    if grid is None:
+        return None
     if not isinstance(grid, (list, tuple)) or len(grid) != 2 or any(type(k) is not int for k in grid):
         raise ValueError("grid must be two whole numbers")
     if not all(2 <= k <= MAX_NODES for k in grid):
@@ -35,10 +35,8 @@ def read_grid(grid: object, default: tuple[int, int] = (72, 72)) -> tuple[int, i
     return grid[0], grid[1]
 
 
-def picture(
-    fitted: Fitted, view: View, grid: tuple[int, int] | None, *, words: bool = True
-) -> dict[str, Any]:
-    """Describe a solved state; with `words`, each point's rows in sentences, too."""
+def picture(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
+    """Describe a solved state."""
     start = time.perf_counter()
     rows = dual_rows(fitted)
     samples = samples_of(rows, fitted)
@@ -49,14 +47,8 @@ def picture(
         "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
         "families": family_rows(rows, fitted) if rows.has_multipliers else [],
         "no_duals": "" if rows.has_multipliers else NO_MULTIPLIERS,
-        "rows": None, "why": None, "certificate": fitted.certificate.to_dict(),
+        "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
-    if words:
-        sentences, y = Words(fitted), fitted.state.y.tolist()
-        by_sample = rows_by_sample(rows, len(y))
-        points = list(zip(by_sample, y, samples["support"], strict=True))
-        shown["rows"] = [[sentences.row(row, label) for row in at_point] for at_point, label, _ in points]
-        shown["why"] = [sentences.why(*point) for point in points]
     described = time.perf_counter()
     shown |= drawing(fitted, view, grid)
     end = time.perf_counter()

@@ -29,7 +29,7 @@ from polyopt.datasets import (
     read_svmlight,
 )
 from polyopt.datasets.tables import first_cells
-from polyopt.lab.state import MAX_POINTS, machines, plain
+from polyopt.lab.state import machines, plain
 from polyopt.methods.registry import DEFAULT_METHOD
 
 MAX_TEXT = 1_000_000
@@ -115,7 +115,7 @@ def menu() -> list[dict[str, Any]]:
 
 
 N_POINTS = 150
-"""Points of a set, unless a client asks for another number."""
+"""Points of a set."""
 
 
 def named_set(name: str, n: int = N_POINTS, seed: int = 0) -> Dataset:
@@ -128,28 +128,22 @@ def named_set(name: str, n: int = N_POINTS, seed: int = 0) -> Dataset:
 
 def dataset(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return points of a set of the menu, or of a file that the page has read."""
-    name, n, seed = message.get("name"), message.get("most", N_POINTS), message.get("seed", 0)
-    if type(n) is not int or not 4 <= n <= MAX_POINTS:
-        raise ValueError(f"most must be a whole number from 4 to {MAX_POINTS}")
-    if type(seed) is not int or not 0 <= seed < 2**31:
-        raise ValueError("seed must be a whole number from 0 to 2147483647")
-    table, note = message.get("table"), ""
+    name, table, note = message.get("name"), message.get("table"), ""
     if table is not None:
         data, note = read_file(source_of(table), table.get("target"))
     else:
         known = [entry["name"] for entry in menu()]
         if name not in known:
             raise ValueError(f"data set {str(name)[:40]!r} is not known. Known: {', '.join(known)}")
-        data = named_set(str(name), n, seed)
-    return points_of(data, n, seed, message.get("features"), note)
+        data = named_set(str(name))
+    return points_of(data, message.get("features"), note)
 
 
-def points_of(
-    data: Dataset, max_points: int = N_POINTS, seed: int = 0, features: object = None, note: str = ""
-) -> dict[str, Any]:
+def points_of(data: Dataset, features: object = None, note: str = "") -> dict[str, Any]:
     """Return points of a data set of two classes in two `features`, by place, or in its principal plane.
 
-    If there are more than `max_points`, so many are drawn at random. `note` is a clause on the set's reading.
+    If there are more than :data:`N_POINTS`, so many are drawn at random. `note` is a clause on the set's
+    reading.
     """
     data, _ = fit_preparation(data)
     labels, codes = np.unique(np.asarray(data.y), return_inverse=True)
@@ -161,11 +155,11 @@ def points_of(
         noun = "feature" if m == 1 else "features"
         raise ValueError(f"{data.name} has {m} {noun} beside the classes; the lab shows two")
     names = list(data.feature_names or (f"x{j + 1}" for j in range(m)))
-    plane, axes, sentence = _plane(data.X, names, features, seed)
+    plane, axes, sentence = _plane(data.X, names, features)
     chosen = np.arange(len(codes))
-    if len(codes) > max_points:
-        chosen = _sample_of_both(codes, max_points, seed)
-        sentence = f"{max_points} of {len(codes)} samples, drawn at random; {sentence}"
+    if len(codes) > N_POINTS:
+        chosen = _sample_of_both(codes)
+        sentence = f"{N_POINTS} of {len(codes)} samples, drawn at random; {sentence}"
     sentence = f"{sentence}; {note}" if note else sentence
     points = [[u, v, 2 * int(c) - 1] for (u, v), c in zip(plane[chosen].tolist(), codes[chosen], strict=True)]
     return {
@@ -175,15 +169,15 @@ def points_of(
     }  # fmt: skip
 
 
-def _sample_of_both(codes: NDArray[np.intp], n: int, seed: int) -> NDArray[np.intp]:
-    """Return n samples at random, both classes among them."""
-    order = np.random.default_rng(seed).permutation(len(codes))
+def _sample_of_both(codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return :data:`N_POINTS` samples at random, both classes among them."""
+    order = np.random.default_rng(0).permutation(len(codes))
     first = [int(order[np.flatnonzero(codes[order] == code)[0]]) for code in (0, 1)]
-    others = order[~np.isin(order, first)][: n - 2]
+    others = order[~np.isin(order, first)][: N_POINTS - 2]
     return np.sort(np.concatenate([first, others]))
 
 
-def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array, list[str], str]:
+def _plane(X: Any, names: list[str], features: object) -> tuple[Array, list[str], str]:
     """Return two coordinates (n, 2) of each sample, scaled, the names of the axes, and a clause on them."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import StandardScaler
@@ -194,7 +188,7 @@ def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array
         low, high = table.min(axis=0) / 2, table.max(axis=0) / 2  # halves, as a difference may overflow
         X = (table / 2 - low) / np.where(high > low, high - low, 1.0)
     if features is None and X.shape[1] > 2:
-        svd = TruncatedSVD(2, random_state=seed).set_output(transform="default")
+        svd = TruncatedSVD(2, random_state=0).set_output(transform="default")
         plane = svd.fit_transform(scaler.fit_transform(X))
         percent = 100 * float(svd.explained_variance_ratio_.sum())
         sentence = f"the first two principal directions hold {percent:.0f} % of the variance"
@@ -228,4 +222,4 @@ def state_of(points: list[list[float]]) -> dict[str, Any]:
 
 def beginning() -> dict[str, Any]:
     """Return the state that the lab begins with by default."""
-    return state_of(points_of(named_set("blobs", 60, 1), 60)["points"])
+    return state_of(points_of(named_set("blobs", 60, 1))["points"])

@@ -97,7 +97,7 @@ _SHOWN = (
     Setting("C", "C, the price of slack", "number", 1e-4, 1e4, log=True),
     Setting("B", "B, the bound on the outputs", "number", 1.0, 1e4, log=True),
     Setting("bound_cost", "cost of outputs beyond B; automatic: hard bounds", "number", 1e-4, 1e4, log=True),
-    Setting("D", "D", "number", 1e-4, 1e4, log=True),
+    Setting("D", "D", "number", 1e-4, 0.999),
     Setting("n_faces", "K, the number of faces", "integer", 1, 10),
     Setting("sgd__perplexity", "floor of the faces in use", "number", 1.0, 10.0),
     Setting("ridge", "ridge, the price of large weights", "number", 1e-4, 1e4, log=True),
@@ -110,14 +110,12 @@ _SHOWN = (
 )
 """The settings with controls, as far as a machine has them."""
 
-_PATHS = ("C", "B", "bound_cost", "D", "ridge", "gamma")  # parameters of a path
 _NOT_CONVEX = ("max_iter",)  # settings without a control if the program is convex
 _TITLES = {
     "auto": "fast, as suits the data",
     "exact": "exact, the explicit program",
     HELD: "held assignment, convex",
 }
-_BELOW_ONE = 0.999  # upper end of a setting that must be below 1, as D of the Sigma-SVM
 
 
 @dataclass(frozen=True)
@@ -177,23 +175,10 @@ class Machine:
             setting = replace(setting, title=name, kernels=(), tuned=False)
         if setting.kind == "choice" and not setting.choices:
             setting = replace(setting, choices=tuple(sorted(self._options(name))))
-        if (
-            setting.kind == "number"
-            and not self._accepts(name, setting.high)
-            and self._accepts(name, _BELOW_ONE)
-        ):
-            setting = replace(setting, high=_BELOW_ONE, log=False)
         is_tuned = default in (None, math.inf) or isinstance(default, str) != (setting.kind == "choice")
         if is_tuned or name == self.method.tuned:
             return replace(setting, tuned=True)
         return replace(setting, tuned=False, default=default)
-
-    def _accepts(self, name: str, value: float) -> bool:
-        try:
-            self.method.check({name: value})
-        except ValueError:
-            return False
-        return True
 
     def entry(self, settings: dict[str, Any]) -> Method:
         """Return the method of its kernel."""
@@ -201,13 +186,11 @@ class Machine:
 
     def shown(self) -> dict[str, Any]:
         """Return plain values for the front end."""
-        paths = [name for name in _PATHS if name in self.settings]
         return {
-            "name": self.name, "title": self.title, "convex": self.is_convex, "paths": paths,
+            "name": self.name, "title": self.title, "convex": self.is_convex,
             "shape": "polytope" if self.method.has_faces else "function",
             "methods": [{"name": name, "title": _TITLES.get(name, name)} for name in self.solvers],
             "settings": [setting.shown() for setting in self.settings.values()],
-            "offers": ["trace", *(["path"] if paths else []), "program", "export"],
         }  # fmt: skip
 
 

@@ -51,12 +51,7 @@ ERRORS = {
     "view must have": {"op": "solve", "state": GOOD, "view": [1, 0, 0, 1]},
     "view must be four": {"op": "solve", "state": GOOD, "view": "all"},
     "grid must be": {"op": "solve", "state": GOOD, "grid": [1000, 2]},
-    "parameter must be one of C": {"op": "path", "state": GOOD, "parameter": "degree"},
-    "values must be": {"op": "path", "state": GOOD, "parameter": "C", "values": [1.0] * 99},
-    "count must be": {"op": "path", "state": GOOD, "parameter": "C", "count": 1e9},
-    "most must be": {"op": "trace", "state": GOOD, "most": 1e6},
     "'nonsense' is not known": {"op": "dataset", "name": "nonsense"},
-    "most must be a whole": {"op": "dataset", "name": "blobs", "most": 10_000},
     "features must be": {"op": "dataset", "name": "sonar", "features": [0, 99]},
     "op must be one of": {"op": "format the disk"},
 }

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.chromium import fragment
 from helpers.lab import Client
-from helpers.lab_page import SPILLS, LabPage, as_number, browsing, same, served, why_not
+from helpers.lab_page import SPILLS, LabPage, browsing, same, served, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 
@@ -172,24 +172,6 @@ def test_program_and_dual_stand_side_by_side_with_the_rows_that_bind(lab):
     lab.until("!document.querySelector('.sides.stale')")
     assert primal.locator(".worth").inner_text() != numbers, "the numbers are those of this moment"
     row.locator("tbody tr").first.wait_for()  # what was open stays open
-
-
-def test_a_path_is_a_strip_of_pictures_and_each_can_be_taken_over(lab):
-    lab.press("film")
-    lab.until("document.querySelectorAll('.shot').length >= 5 && !__lab.busy()")
-    shots = lab.page.locator(".shot")
-    values = [as_number(each.split(" = ")[1]) for each in shots.locator("b").all_inner_texts()]
-    assert values == sorted(values)
-    assert set(shots.locator(".badge").all_inner_texts()) == {"optimal"}
-    first, *_, last = lab.value(
-        "[...document.querySelectorAll('.shot canvas')].map(each => each.toDataURL())"
-    )
-    assert first != last
-    before = lab.text("primal")
-    shots.first.click()
-    lab.ready()
-    assert same(lab.state()["settings"]["C"], values[0], 1e-2)
-    assert lab.text("primal") != before
 
 
 def test_a_file_is_opened_and_its_column_of_classes_chosen(lab):

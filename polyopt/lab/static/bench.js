@@ -30,20 +30,18 @@ export class Bench {
     }
     this.drawSamples();
     this.controls.update();
-    this.film.update();
     this.pump();
   }
 
   /** Before a change: what is now can be had back. */
-  mark(tag = null, own = "") {
+  mark(tag = null) {
     this.model.mark(tag);
-    this.leave(own);
+    this.leave();
   }
 
-  /** Runs and films of an earlier model are shown no more, nor waited for; but a film over `own` holds when that changes. */
-  leave(own = "") {
+  /** Runs of an earlier model are shown no more, nor waited for. */
+  leave() {
     this.player.close();
-    if (own === "" || own !== this.film.over) this.film.clear();
     if (this.longs > 0 && !this.leaving) this.desk.ask("stop");
     this.leaving = this.longs > 0;
   }
@@ -98,7 +96,7 @@ export class Bench {
   }
 
   set(name, value, tag = null) {
-    this.mark(tag, name);
+    this.mark(tag);
     this.model.settings[name] = value;
     if (this.held && NEED_FREE.has(name)) this.release();
     this.change(tag === null);
@@ -159,7 +157,7 @@ export class Bench {
     this.entry = this.hello.machines.find((each) => each.name === this.model.machine) ?? this.hello.machines[0];
     this.leave();
     this.point(null);
-    for (const part of [this.controls, this.player, this.film, this.programs]) part.update();
+    for (const part of [this.controls, this.player]) part.update();
     this.plane.drawAxes(this.model.axes);
     this.change();
   }
@@ -232,7 +230,7 @@ export class Bench {
     const { settled, stamp, model, view } = this, across = settled ? NODES.rest : NODES.drag;
     const up = Math.min(Math.max(Math.round((across * view.inner.h) / view.inner.w), 8), this.hello.limits.grid);
     const flight = (this.flight = { began: now, stamp, settled, ids: model.points.map((point) => point.id), state: model.wire() });
-    this.desk.ask("solve", { state: flight.state, view: view.box, grid: [across, up], words: settled, replace: true },
+    this.desk.ask("solve", { state: flight.state, view: view.box, grid: [across, up], replace: true },
       (message) => this.flight === flight && this.figures.running(message)).then((answer) => this.take(flight, answer));
   }
 

@@ -4,7 +4,6 @@ import { Bench } from "./bench.js";
 import { Controls } from "./controls.js";
 import { h, say } from "./dom.js";
 import { Figures } from "./figures.js";
-import { Film } from "./film.js";
 import { Hands } from "./hands.js";
 import { legend } from "./legend.js";
 import { decoded, encoded } from "./model.js";
@@ -62,7 +61,7 @@ function built(bench, root) {
   bench.palette = new Palette(root);
   bench.view = new View();
   bench.plane = new Plane(frame, bench.view, bench.palette);
-  for (const [name, Part] of Object.entries({ controls: Controls, figures: Figures, person: Person, player: Player, film: Film,
+  for (const [name, Part] of Object.entries({ controls: Controls, figures: Figures, person: Person, player: Player,
     programs: Programs, share: Share, hands: Hands })) bench[name] = new Part(bench);
   bench.plane.describedBy = bench.person.why.id;  // a sample that has the focus is told of there
   bench.title = h("p", { class: "title", "data-name": "title" });
@@ -82,7 +81,7 @@ function built(bench, root) {
   const middle = h("section", { class: "middle", "aria-label": "Picture" }, bar, frame, bench.player.element, h("div", { class: "under" }, bench.legend, zooms), keys);
   const side = h("div", { class: "beside" }, bench.figures.element, bench.person.element);
     root.append(head, bench.connection, bench.trouble,
-    h("div", { class: "bench" }, bench.controls.element, middle, side), bench.film.element, bench.programs.element, bench.share.element, bench.spoken);
+    h("div", { class: "bench" }, bench.controls.element, middle, side), bench.programs.element, bench.share.element, bench.spoken);
   return frame;
 }
 

@@ -19,7 +19,7 @@ export class Person {
 
   /** A sample of the model; null for none. */
   show(point) {
-    const { lab } = this, { picture } = lab, i = point ? lab.place(point) : -1;
+    const { lab } = this, i = point ? lab.place(point) : -1;
     this.shown = point?.id ?? null;
     if (!point) {
       say(this.title, "Why is this sample a support vector?");
@@ -32,7 +32,6 @@ export class Person {
       say(this.why, `At (${number(point.x, 3)}, ${number(point.y, 3)}).`);
       return this.rows.replaceChildren();
     }
-    if (picture.why && picture.rows) return this.tell(picture.why[i], picture.rows[i]);
     return lab.desk.ask("explain", { sample: i }).then((answer) => {
       if (answer.kind === "explain" && this.shown === point.id && lab.picture?.id === answer.of) this.tell(answer.why, answer.rows);
     });

@@ -42,7 +42,6 @@ export class Player {
   /** What can be shown of this machine. */
   update() {
     const { entry } = this.lab;
-    this.element.hidden = !entry.offers.includes("trace");
     say(this.hint, entry.shape === "polytope" ? "Watch faces and assignments change, beside what the exact solver ends with."
       : "Watch the solver come down to the optimum.");
   }
@@ -50,7 +49,7 @@ export class Player {
   async fetch() {
     this.begin.disabled = true;
     const { turn } = this;
-    const answer = await this.lab.long("trace", { state: this.lab.model.wire(), most: 60 });
+    const answer = await this.lab.long("trace", { state: this.lab.model.wire() });
     this.begin.disabled = false;
     if (answer.kind !== "trace" || turn !== this.turn) return;
     if (answer.steps.length === 0) return this.lab.complain(answer.sentence || "The run kept no steps.");

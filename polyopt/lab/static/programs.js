@@ -65,13 +65,11 @@ export class Programs {
     this.stale = true;
   }
 
-  update() { this.element.hidden = !this.lab.entry.offers.includes("program"); }
-
   /** A new picture: the numbers are old. */
   renew() {
     this.stale = true;
     this.sides.classList.add("stale");
-    if (this.element.open && !this.element.hidden) this.fetch();
+    if (this.element.open) this.fetch();
   }
 
   /** There is no picture, and so no numbers. */
