@@ -18,19 +18,21 @@ Polyceptron, SPLA1, PCSLP, PLUME. All of them follow scikit-learn.
 pictures, and ``polyopt --help``, on the command line, lists commands.
 """
 
+import ast
 import sys
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Public names are imported when they are first used, so that `import polyopt` is quick. Those of a method are
-# in its entry in polyopt.methods; the list below is for type checkers.
+# The table of public names. They are imported when they are first used, so that `import polyopt` is quick;
+# type checkers read the imports, and `_homes` reads them too.
 if TYPE_CHECKING:
     from polyopt import datasets as datasets
-    from polyopt.certificates import Certificate as Certificate
-    from polyopt.certificates import Claim as Claim
-    from polyopt.certificates import certify_program as certify_program
+    from polyopt.certificates.certificate import Certificate as Certificate
+    from polyopt.certificates.certificate import Claim as Claim
     from polyopt.certificates.claims.refine import exact_solution as exact_solution
+    from polyopt.certificates.kkt import certify_program as certify_program
     from polyopt.cpm.certificate import certify_cpm as certify_cpm
     from polyopt.cpm.estimator import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.cpm.estimator import SGDSettings as SGDSettings
@@ -53,12 +55,19 @@ if TYPE_CHECKING:
     from polyopt.models import load_model as load_model
     from polyopt.models import save_model as save_model
     from polyopt.optim.cross_entropy import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.polyhedral.logistic_certificate import (
+        certify_logistic_polytopes as certify_logistic_polytopes,
+    )
     from polyopt.polyhedral.logistic_certificate import certify_plume as certify_plume
     from polyopt.polyhedral.logistic_certificate import certify_spla1 as certify_spla1
+    from polyopt.polyhedral.logistic_estimator import LogisticPolytopes as LogisticPolytopes
+    from polyopt.polyhedral.logistic_search import LogisticSearch as LogisticSearch
     from polyopt.polyhedral.lp_certificate import certify_pc_slp as certify_pc_slp
     from polyopt.polyhedral.lp_certificate import certify_polyceptron as certify_polyceptron
     from polyopt.polyhedral.pc_slp import PCSLP as PCSLP
     from polyopt.polyhedral.plume import PLUME as PLUME
+    from polyopt.polyhedral.plume import EMSettings as EMSettings
+    from polyopt.polyhedral.polyceptron import PerceptronSettings as PerceptronSettings
     from polyopt.polyhedral.polyceptron import Polyceptron as Polyceptron
     from polyopt.polyhedral.spla1 import SPLA1 as SPLA1
     from polyopt.sensitivity import binding as binding
@@ -94,23 +103,6 @@ def _check_formulations() -> None:
 
 _check_formulations()
 
-_SHARED = {
-    "Certificate": "polyopt.certificates",
-    "Claim": "polyopt.certificates",
-    "Hinges": "polyopt.estimators.hinges",
-    "Kernel": "polyopt.linalg.kernels",
-    "Method": "polyopt.methods",
-    "Model": "polyopt.models",
-    "binding": "polyopt.sensitivity",
-    "certify": "polyopt.foreign.certify",
-    "certify_program": "polyopt.certificates",
-    "exact_solution": "polyopt.certificates.claims.refine",
-    "load_model": "polyopt.models",
-    "register": "polyopt.methods",
-    "save_model": "polyopt.models",
-    "sensitivities": "polyopt.sensitivity",
-}
-
 _GONE = {
     "FaceSearch": "use GridSearchCV of scikit-learn over n_faces; polytope_.redundant marks faces to drop",
     "L1Point": "fit for each penalty__l1 in turn",
@@ -125,19 +117,15 @@ _GONE = {
 
 @cache
 def _homes() -> dict[str, str]:
-    """The module of every public name: the shared ones above, and those that the methods' entries name."""
-    from polyopt.methods.registry import BUILT_IN
-
-    found = dict(_SHARED)
-    for method in BUILT_IN.values():
-        module, _, estimator = method.home.rpartition(".")
-        found |= {estimator: module, **method.exports}
-    return found
+    """Return the module of every public name, from the imports for type checkers in this file's text."""
+    imports = (node for node in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+               if isinstance(node, ast.ImportFrom))  # fmt: skip
+    return {name.asname: str(node.module) for node in imports for name in node.names if name.asname}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__" and not _is_read_by_help():
-        return [*sorted(_homes()), "datasets"]
+        return sorted(_homes())
     if name == "datasets":
         return import_module("polyopt.datasets")
     if not name.startswith("_") and name in _homes():

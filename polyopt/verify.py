@@ -19,8 +19,9 @@ from formulations.language.program import Duality, Program
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
 from polyopt.base.table import Column, terminal_table
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
 from polyopt.certificates.certificate import relative_gap
+from polyopt.certificates.kkt import certify_program
 from polyopt.crosschecks.registry import VERDICT_COLOURS
 from polyopt.methods.registry import MethodError, answering_for, families, family_module, owner_of
 

@@ -1,8 +1,13 @@
-"""Text from outside (labels, headers, names of files), escaped for terminals, HTML pages and plots."""
+"""Text from outside (labels, headers, names of files), escaped for terminals, HTML pages and plots.
+
+The last functions are of a category's spellings: True, "true" and 1 are one truth, and 2, 2.0 and "2" one
+number.
+"""
 
 import html
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # Unicode categories: control characters (such as ESC), format characters (text direction, zero width),
 # surrogates (bytes of a file's name that are not UTF-8), and separators of lines and of paragraphs.
@@ -65,3 +70,44 @@ def in_picture(text: str) -> str:
     """
     escaped = visible(text).replace("$", r"\$")
     return f"\u2060{escaped}" if escaped.startswith("_") else escaped
+
+
+# -- spellings of a category -----------------------------------------------------------------------------
+
+TRUE, FALSE = ("True", "true", "TRUE", "1", "1.0"), ("False", "false", "FALSE", "0", "0.0")
+
+
+def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
+    """Return the other spellings of a column's truths, each with the column's own text; None is a gap.
+
+    The result is empty unless all texts are truths, each spelled in one way.
+
+    >>> other_spellings(["False", "True"])["1"]
+    'True'
+    >>> other_spellings(["1", "2"])
+    {}
+    """
+    known = {text for text in texts if text is not None}
+    if not known <= {*TRUE, *FALSE}:
+        return {}
+    found: dict[str, str] = {}
+    for spelled in (TRUE, FALSE):
+        own = known.intersection(spelled)
+        if len(own) > 1:
+            return {}
+        found |= {other: text for text in own for other in spelled if other != text}
+    return found
+
+
+def text_of_number(number: float) -> str:
+    """Return the text of a number as a category: without a fraction if it is whole."""
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def number_spelled(text: str) -> float | None:
+    """Return the number whose text as a category this is; None if there is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text_of_number(number) == text else None

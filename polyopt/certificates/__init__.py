@@ -8,6 +8,5 @@ separate program verifies the bounds, and computes optima in rational arithmetic
 """
 
 from polyopt.certificates.certificate import Certificate, Claim, Residual
-from polyopt.certificates.kkt import certify_program
 
-__all__ = ["Certificate", "Claim", "Residual", "certify_program"]
+__all__ = ["Certificate", "Claim", "Residual"]

@@ -16,7 +16,7 @@ from formulations.language.recovery import slacks
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix
 from formulations.polytope import Loss, lift
-from polyopt.estimators.multiplier_frame import margin_state
+from polyopt.estimators.frames import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from polyopt.certificates.certificate import Certificate, combine
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import choose_group_multipliers
-from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
+from polyopt.cpm.restricted_faces import NUMBERS, certify_restricted, check_restrictions
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
@@ -42,12 +42,12 @@ from polyopt.estimators.parameters import POLYTOPE_MACHINE_PARAMETERS, Settings,
 from polyopt.estimators.status import warn
 from polyopt.estimators.stream import keeps_no_data, learn_chunk
 from polyopt.linalg.used_features import UsedFeatures, present_features
-from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from formulations.error_bounds.rademacher import PolytopeBound
+    from polyopt.polytope import Polytope
 
 _DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # number of starts by solver
 
@@ -590,6 +590,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         polytope = super().polytope_
         if not hasattr(self, "integers_"):
             return polytope
+        from polyopt.polytope.polytope import WholePolytope
+
         return WholePolytope(
             self.integers_.astype(float), -self.thresholds_, polytope.names, polytope.spread,
             polytope.centre, polytope.is_closed,

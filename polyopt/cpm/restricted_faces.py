@@ -10,20 +10,8 @@ from typing import Any
 from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_subset
 from polyopt.estimators.face_penalty import FacePenalty
-from polyopt.polytope import Polytope
 
 NUMBERS = ("integers", "scales", "thresholds")  # arrays p, δ, θ of a solution with faces δ_k (p_k·x − θ_k)
-
-
-class WholePolytope(Polytope):
-    """A polytope with integer coefficients, whose rules by default state all digits."""
-
-    def rules(
-        self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
-        inside: str | None = None, outside: str | None = None,
-    ) -> str:  # fmt: skip
-        """Return the faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
-        return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)
 
 
 def check_restrictions(machine: Any) -> None:

@@ -32,12 +32,12 @@ from polyopt.estimators.parameters import check_parameters, estimator
 from polyopt.estimators.status import warn
 from polyopt.estimators.validation import validated
 from polyopt.estimators.votes import MIN_WINNING, couple_pairs
-from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     from sklearn.calibration import CalibratedClassifierCV
 
     from polyopt.explanations import ModelExplanation, SampleExplanation
+    from polyopt.polytope import Polytope
 
 MAX_SPREAD_RATIO = 1e4
 """Ratio of the spreads of two features above which scaling is advised, for ``polyopt.polyhedral``."""

@@ -52,7 +52,6 @@ from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import Tally
 from polyopt.linalg.rounding import ABOVE, Ball
-from polyopt.margin.claim import state_hinge, state_ray
 from polyopt.margin.geometry import Geometry, KernelGeometry
 
 BROKEN = "The point breaks its bounds; the value is that of the point scaled back to them."
@@ -347,6 +346,8 @@ def certify_hinge(
             geometry.gradient_scale, float(primal.mid),
         )  # fmt: skip
     all_residuals = residuals(program, check_conditions(program, f, Z), stationary)
+    from polyopt.margin.claim import state_hinge, state_ray  # only claim files need them
+
     if Z is not None and (ray := find_ray(program, Z)) is not None:
         proven = conclude_infeasible(program.name, float(primal.upper), all_residuals, tol)
         hard = np.isinf(rows.caps).all()  # the file format has no ray for a program with soft rows

@@ -31,7 +31,6 @@ def _hinge(
         "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
         **rest,
     }
-    shared["exports"] = {f"certify_{family}": "polyopt.margin.certify", **rest.get("exports", {})}
 
     def machine(method: str, words: str, kernel: str, pair: tuple[str, str], fast: str, unit: str) -> Method:
         def in_module(module: str) -> tuple[str, str]:
@@ -60,10 +59,6 @@ _KERNEL_MACHINES = (
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine", ("qp", "qp_dual"), ("rmm", "bounds"),
         families={name: FAMILIES[name] for name in ("rmm", "rmm_bounded", "rmm_bounds", "soft_rmm")},
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
-        exports={
-            "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
-            "certify_rmm_bounded": "polyopt.margin.certify",
-        },
         tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
         tuning="polyopt.methods.tuning.relative_bound",
     ),
@@ -90,7 +85,6 @@ _SPARSE_MACHINES = (
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.of_one_norm",
         crosschecks=("polyopt.crosschecks.l0",),
-        exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
     *_sparse(
         "ce-svm",
@@ -112,12 +106,6 @@ _SPARSE_MACHINES = (
             "polyopt.sparse.cross_entropy.L0Search",
             "polyopt.sparse.settings.CrossEntropySettings",
         ),
-        exports={
-            "certify_l0": "polyopt.sparse.certificate",
-            "centre_prices": "polyopt.sensitivity",
-            "CrossEntropySettings": "polyopt.sparse.settings",
-            "cross_entropy_minimize": "polyopt.optim.cross_entropy",
-        },
     ),
 )
 
@@ -160,10 +148,6 @@ def _polyhedral(
         is_bound_stated=bool(proving),
         slopes=f"polyopt.sensitivity.of_{family}",
         crosschecks=("polyopt.crosschecks.polyhedral",),
-        exports={
-            f"certify_{family}": f"polyopt.polyhedral.{certificate}",
-            **({settings_class: f"polyopt.polyhedral.{family}"} if settings_class else {}),
-        },
         keeps=(f"polyopt.polyhedral.{family}.{settings_class}",) if settings_class else (),
     )
 
@@ -185,11 +169,6 @@ _POLYTOPE_MACHINES = (
         slopes="polyopt.sensitivity.of_cpm",
         crosschecks=("polyopt.crosschecks.cpm",),
         keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
-        exports={
-            "certify_cpm": "polyopt.cpm.certificate",
-            "FacePenalty": "polyopt.estimators.face_penalty",
-            "SGDSettings": "polyopt.cpm.estimator",
-        },
     ),
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
@@ -222,10 +201,6 @@ _POLYTOPE_MACHINES = (
         slopes="polyopt.sensitivity.of_logistic_polytopes",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         keeps=("formulations.class_faces.Owners", "polyopt.estimators.face_penalty.FacePenalty"),
-        exports={
-            "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
-            "LogisticSearch": "polyopt.polyhedral.logistic_search",
-        },
     ),
 )  # fmt: skip
 

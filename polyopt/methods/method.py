@@ -62,8 +62,6 @@ class Method:
     #: Classes of objects in a fitted estimator, besides the estimator's and
     #: :class:`formulations.language.solution.Solution`; a saved model may contain no others.
     keeps: tuple[str, ...] = ()
-    #: Further names in :mod:`polyopt` itself, besides the estimator, and their modules.
-    exports: Mapping[str, str] = field(default_factory=dict)
     #: Program and dual instead of `programs` by a setting, if it has another value than the default.
     variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -179,9 +177,9 @@ def _check(method: Method) -> None:
         value = getattr(method, attribute)
         if (value or attribute == "home") and not (isinstance(value, str) and _DOTTED.fullmatch(value)):
             _refuse(method, attribute, value, "a module and a name in it, with a dot between")
-    for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
+    for module in (*method.families.values(), *method.crosschecks):
         if not isinstance(module, str) or not _MODULE.fullmatch(module):
-            _refuse(method, "families, crosschecks and exports", module, "the names of modules")
+            _refuse(method, "families and crosschecks", module, "the names of modules")
     if len({bool(method.tuned), bool(method.rule), bool(method.tuning)}) > 1:
         tuned = (method.tuned, method.rule, method.tuning)
         _refuse(method, "tuned, rule and tuning", tuned, "given together")

@@ -16,11 +16,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from formulations.language.types import Matrix, is_sparse
+from polyopt.base.text import other_spellings
 from polyopt.certificates.certificate import Certificate
 from polyopt.datasets import Dataset
 from polyopt.estimators.frames import column_names, in_order, named_as, read_columns
 from polyopt.estimators.status import solutions_of
-from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
     from onnx import ModelProto

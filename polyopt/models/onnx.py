@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.base.onnx_graph import Graph
+from polyopt.base.text import FALSE, TRUE, other_spellings
 from polyopt.datasets.preparation import column_texts
 from polyopt.models.raw_units import RawUnits
-from polyopt.polytope.spellings import FALSE, TRUE, other_spellings
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -22,11 +22,11 @@ from sklearn.preprocessing import (
 )
 
 from formulations.language.types import Array, is_sparse
+from polyopt.base.text import other_spellings, text_of_number
 from polyopt.datasets.preparation import feature_names, parts_of
 from polyopt.estimators.frames import column_as_texts, is_missing, read_columns
 from polyopt.estimators.hinges import Hinges
 from polyopt.polytope import Polytope
-from polyopt.polytope.spellings import other_spellings, text_of_number
 
 Features = Sequence["Feature"]
 

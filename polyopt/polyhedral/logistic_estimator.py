@@ -28,10 +28,11 @@ from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import CheckedBy, Settings, checked_by, estimator, shared
 from polyopt.linalg.used_features import UsedFeatures
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
-from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]
 
@@ -302,6 +303,8 @@ class LogisticPolytopes(FaceClassifier):
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
         """Return a polytope for each face of a class: where its score exceeds those of the other class."""
+        from polyopt.polytope import Polytope
+
         others = self._faces_of(not plus)
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)

@@ -23,7 +23,7 @@ from formulations.language.types import Array, Matrix
 from formulations.polyhedral import class_shares, separation_error
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate
-from polyopt.estimators.multiplier_frame import hinge_columns
+from polyopt.estimators.frames import hinge_columns
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.optim.rounds import Stage
 from polyopt.optim.warm_lp import PersistentLP

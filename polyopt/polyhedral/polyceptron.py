@@ -32,7 +32,7 @@ from formulations.polyhedral import best_scale, margin_error
 from polyopt.base.progress import show, tell
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
-from polyopt.estimators.multiplier_frame import hinge_columns
+from polyopt.estimators.frames import hinge_columns
 from polyopt.estimators.parameters import Settings, checked_by, estimator, shared
 from polyopt.estimators.stream import keeps_no_data, learn_chunk, make_arrays_writable
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows, in_lanes, stretches

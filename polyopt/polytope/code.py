@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from polyopt.polytope.spellings import number_spelled, other_spellings
+from polyopt.base.text import number_spelled, other_spellings
 
 if TYPE_CHECKING:
     from polyopt.polytope import Polytope

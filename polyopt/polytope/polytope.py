@@ -336,3 +336,14 @@ def _fixed(name: str, values: ArrayLike, shape: tuple[int, ...] | None = None) -
     array = np.array(real_array(name, values, shape))
     array.flags.writeable = False
     return array
+
+
+class WholePolytope(Polytope):
+    """A polytope with integer coefficients, whose rules by default state all digits."""
+
+    def rules(
+        self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
+        inside: str | None = None, outside: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return the faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
+        return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)

@@ -19,7 +19,7 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight
-from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
+from polyopt.estimators.frames import margin_state, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier

@@ -16,8 +16,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from formulations import FAMILIES, family, one_norm, rmm, sigma_svm, svm
 from formulations.language.program import Program, Row
 from formulations.language.toy_data import two_blobs
-from polyopt.certificates import Certificate, Claim, certify_program
+from polyopt.certificates import Certificate, Claim
 from polyopt.certificates.certificate import Residual, combine, conclude
+from polyopt.certificates.kkt import certify_program
 from polyopt.margin.certify import certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.methods.programs import pairs_of
 from polyopt.sparse.certificate import certify_one_norm

@@ -12,7 +12,8 @@ from formulations import cpm_margins
 from formulations.language.solution import Status
 from formulations.language.toy_data import separated_clusters
 from formulations.polytope import face_margins, lift
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
+from polyopt.certificates.kkt import certify_program
 
 K = 3
 MARGINS = ["total", "worst"]

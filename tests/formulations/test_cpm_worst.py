@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from formulations import cpm
 from formulations.language.solution import Status
 from formulations.polytope import margin_weights
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
+from polyopt.certificates.kkt import certify_program
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
 from polyopt.cpm.global_search.search import solve_cpm_global

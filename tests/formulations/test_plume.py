@@ -19,7 +19,8 @@ from formulations.language.solution import Solution, Status
 from formulations.polyhedral import hard_loss, scores
 from formulations.polytope import lift
 from polyopt import PLUME, EMSettings
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
+from polyopt.certificates.kkt import certify_program
 from polyopt.optim.rounds import run_rounds
 from polyopt.polyhedral.logistic_certificate import certify_plume
 from polyopt.polyhedral.plume import OPTIONS, PlumeProblem, _Run, minimise, solve_plume

@@ -14,7 +14,8 @@ from formulations.error_bounds.rmm_bounds import (
     h_complexity_at,
     h_complexity_dual,
 )
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
+from polyopt.certificates.kkt import certify_program
 
 E, D = 2.0, 3.0
 

@@ -13,7 +13,8 @@ from scipy.optimize import nnls
 
 from formulations.language.program import Program, Row
 from formulations.language.solution import Status
-from polyopt.certificates import Claim, certify_program
+from polyopt.certificates import Claim
+from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.projection import certify_projection
 from polyopt.polytope.projection import project
 

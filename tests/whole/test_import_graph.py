@@ -142,3 +142,17 @@ def test_every_public_name_can_be_had():
     assert set(polyopt.__all__) <= set(dir(polyopt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = polyopt.nonsense
+
+
+ESTIMATORS = sorted(name for name in polyopt.__all__ if hasattr(getattr(polyopt, name), "fit"))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_loads_at_most_sixty_modules(name):
+    """Of this package: certificates' files, the checker, polytopes and methods are loaded when asked for."""
+    script = (
+        f"import sys; from polyopt import {name};"
+        "print(sum(module.partition('.')[0] in ('polyopt', 'formulations') for module in sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert int(out) <= 60

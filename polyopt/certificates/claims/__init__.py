@@ -4,8 +4,3 @@ In the order to read: ``statement`` (a program, a point and multipliers), ``file
 rational arithmetic, and writes them), ``active_set`` (solves the KKT conditions exactly) and ``refine``
 (exact and refined optima of certified points).
 """
-
-from polyopt.certificates.claims.file import save_claims
-from polyopt.certificates.claims.statement import Evidence, Statement
-
-__all__ = ["Evidence", "Statement", "save_claims"]
