@@ -2,7 +2,7 @@
 
 The programs are in ``formulations`` (``cpm``, ``cpm_margins``, ``cpm_faces``, ``cpm_sparse``).
 Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2, and the step rule),
-``alternating`` (the program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate
+``alternating`` (the program of a fixed assignment, by ``explicit_faces``, then a new assignment), ``dual`` (the same by coordinate
 ascent), ``global_search`` (branch and bound over assignments).
 
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``),

@@ -80,13 +80,13 @@ class PenalisedDualProblem(PolytopeProblem):
         if self._ascent is None:
             self._ascent, self._last_value = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._warm_start is not None:
-                self._ascent.begin_from(self._warm_start.duals["margin"], warm_start=self._warm_start["W"])
+                self._ascent.begin_from(self._warm_start.duals["margin"])
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, first_step = self._ascent, self._ascent.steps
         tol = max(self._tol, self._first_tol)
         while True:  # solve to smaller and smaller gaps, unless another assignment is better already
-            is_solved = ascent.solve(tol, lambda: clock.is_over)
+            is_solved = ascent.solve(tol, clock)
             value = ascent.primal
             if not is_solved or tol <= self._tol:
                 break
@@ -95,7 +95,7 @@ class PenalisedDualProblem(PolytopeProblem):
                 break
             tol = max(self._tol, self._tol_factor * tol)
         if is_solved and tol <= self._final_tol:
-            ascent.polish(lambda: clock.is_over)
+            ascent.polish(clock)
             value = ascent.primal
         self._last_value = value
         if is_solved:

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
+from formulations.language.clock import Clock
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent, _System
 
@@ -101,17 +102,16 @@ def test_steps_gain_and_end_at_the_optimum(prices):
     assert ascent.gap <= 1e-9
     again = PenalisedAscent(ascent._X, ascent._y, caps, penalty)
     assert again.solve(1e-11)
-    again.polish()
+    again.polish(Clock(None))
     assert again.dual == pytest.approx(ascent.dual, rel=1e-9)
     assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
 
 
 def test_conjugate_gradients_come_to_the_same():
-    """Without small systems conjugate gradients come to the same."""
+    """Systems that are too large for a factorisation are solved by conjugate gradients."""
     *_, ascent = drawn("all")
     assert ascent.solve(1e-10)
-    *_, other = drawn("all", options=Options(max_factored=3))
-    assert not other._has_small_systems
+    *_, other = drawn("all", options=Options(max_factored=3, max_explicit_weights=0))
     assert other.solve(1e-10)
     assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
 
@@ -135,3 +135,19 @@ def test_weights_of_rounding_are_zeros_in_the_faces():
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_badly_scaled_data_are_solved_from_the_multipliers_of_clarabel(prices):
+    """Newton steps alone would end far from the optimum."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, M)) * 10.0 ** np.array([-3.0, 0.0, 1.0, 3.0])
+    y = np.where(X[:, 1] + rng.normal(size=60) > 0.0, 1.0, -1.0)
+    penalty, caps = FacePenalty.of(M, **PRICES[prices]), np.full((60, K), 100.0)
+    alone = PenalisedAscent(X, y, caps, penalty, Options(max_explicit_weights=0))
+    assert not alone.solve(1e-8)
+    ascent = PenalisedAscent(X, y, caps, penalty)
+    assert ascent.solve(1e-8)
+    assert ascent.gap <= 1e-8
+    assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
+    assert ascent.primal < alone.primal

@@ -177,10 +177,10 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
     assert frozenset() in seen
 
 
-def test_more_features_than_an_interior_point_is_asked_for():
+def test_more_weights_than_clarabel_is_given():
     """Then there are Newton steps alone, whose systems have the features in use."""
     rng = np.random.default_rng(1)
-    m = Options().max_factored + 1
+    m = Options().max_explicit_weights
     X, penalty = rng.normal(size=(20, m)), FacePenalty.of(m, l1=2.0, group=0.5)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)
