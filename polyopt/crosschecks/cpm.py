@@ -15,29 +15,47 @@ from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.cpm.sgd import assign
-from polyopt.crosschecks.registry import CPM, Pair, Registry, Vector
+from polyopt.crosschecks.registry import CPM, Pair, Pairs, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.optim.rounds import run_rounds
 
 CHECKS = Registry("cpm")
 
 
-@CHECKS.add("T27", f"{CPM}, eq. (6)", 1e-6)
-def one_face_is_an_svm(seed: int) -> Pair:
-    """CPM, K = 1: its value = 2 · SVM of cost C/2 on x̃ = (x, 1), the bias penalised (by liblinear)."""
+@CHECKS.add(CPM)
+def _one_face(seed: int) -> Pairs:
+    """Compare a machine of one face with support vector machines.
+
+    T27 | = 1e-6 | eq. (6) | CPM, K = 1: its value = 2 · SVM of cost C/2 on x̃ = (x, 1), the bias penalised
+        (by liblinear)
+    N07 | > 1e-6 | eq. (6) | CPM, K = 1: its value is above that of twice the SVM with a bias that is not
+        penalised
+    """
     X, y, C = blobs(seed)
     lifted = cpm.lift(X)
+    value = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
     machine = LinearSVC(loss="hinge", C=C / 2.0, fit_intercept=False, tol=1e-10, max_iter=1_000_000)
     w = machine.fit(lifted, y).coef_.ravel()
     hinge = np.maximum(0.0, 1.0 - y * (lifted @ w))
-    twice = 2.0 * (0.5 * w @ w + C / 2.0 * hinge.sum())
-    return cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective, twice
+    yield value, 2.0 * (0.5 * w @ w + C / 2.0 * hinge.sum())
+    yield value, 2.0 * svm.primal(X, y, C / 2.0).solve().objective
 
 
-def _rounds(seed: int, loss: Any) -> Pair:
-    """Return the objective after and before each round of alternating minimisation, from random starts."""
+@CHECKS.add(CPM)
+def _alternation(seed: int) -> Pairs:
+    """Compare the objective after and before each round of alternating minimisation, from random starts.
+
+    T28a | ≤ 1e-7 | the unconstrained form after eq. (6) | CPM: no round of alternating minimisation raises
+        the sum form of (6)
+    T28b | ≤ 1e-7 | eq. (6) | CPM: no round of alternating minimisation raises (6) as printed
+    """
     X, y = clusters(seed, spread=0.8)
-    problem, rng = PolytopeProblem(X, y, np.ones(len(y)), 3, loss), generator(seed)
+    yield _rounds(X, y, "sum", generator(seed))
+    yield _rounds(X, y, "max", generator(seed))
+
+
+def _rounds(X: Vector, y: Vector, loss: Any, rng: np.random.Generator) -> Pair:
+    problem = PolytopeProblem(X, y, np.ones(len(y)), 3, loss)
     after: list[float] = []
     before: list[float] = []
     for _ in range(4):
@@ -47,82 +65,51 @@ def _rounds(seed: int, loss: Any) -> Pair:
     return after, before
 
 
-@CHECKS.add("T28a", f"{CPM}, the unconstrained form after eq. (6)", 1e-7, "≤")
-def alternation_descends(seed: int) -> Pair:
-    """CPM: no round of alternating minimisation raises the sum form of (6)."""
-    return _rounds(seed, "sum")
+@CHECKS.add(CPM)
+def _losses(seed: int) -> Pairs:
+    """Compare faces alone and together, for a fixed assignment, and the two losses.
 
+    The fast values of T29 are objective and bound of the dual coordinate solver, which solves each face
+    alone.
 
-@CHECKS.add("T28b", f"{CPM}, eq. (6)", 1e-7, "≤")
-def alternation_descends_with_the_worst_face(seed: int) -> Pair:
-    """CPM: no round of alternating minimisation raises (6) as printed."""
-    return _rounds(seed, "max")
-
-
-@CHECKS.add("T29", f"{CPM}, the unconstrained form after eq. (6)", 1e-7)
-def faces_are_independent(seed: int) -> Pair:
-    """CPM, sum form: its value for a fixed assignment = Σ_k of the values of the faces.
-
-    Objective and bound of the dual coordinate solver, which solves each face alone, are equal to it too.
+    T29 | = 1e-7 | the unconstrained form after eq. (6) | CPM, sum form: its value for a fixed assignment =
+        Σ_k of the values of the faces
+    T30 | ≤ 1e-12 | eq. (6) and the form after it, which the paper takes for one | CPM: J_max(W) ≤ J_sum(W)
+        for any faces W
+    T32 | ≥ 1e-8 | eq. (6), for one face | CPM: V(P ∪ {i}) ≥ V(P): one more positive at a face costs no less
     """
     X, y = clusters(seed, spread=0.8)
     z = generator(seed).integers(3, size=len(y))
     faces = [cpm.face(X, y, costs).solve().objective for costs in cpm.assignment_matrix(y, 3, z).T]
     fast = solve_cpm_dual(X, y, 1.0, 3, z, tol=1e-9)
     total = cpm.fixed_assignment(X, y, 3, z).solve().objective
-    return [total, fast.objective, float(fast.bound or np.nan)], sum(faces)
+    yield [total, fast.objective, float(fast.bound or np.nan)], sum(faces)
 
-
-@CHECKS.add("T30", f"{CPM}, eq. (6) and the form after it, which the paper takes for one", 1e-12, "≤")
-def losses_in_order(seed: int) -> Pair:
-    """CPM: J_max(W) ≤ J_sum(W) for any faces W."""
-    X, y = clusters(seed, spread=0.8)
     many = generator(seed).normal(size=(50, 3, 3))
-    worst, total = ([cpm.objective(X, y, W, 1.0, loss) for W in many] for loss in ("max", "sum"))
-    return worst, total
+    worst, sums = ([cpm.objective(X, y, W, 1.0, loss) for W in many] for loss in ("max", "sum"))
+    yield worst, sums
 
-
-@CHECKS.add("T32", f"{CPM}, eq. (6), for one face", 1e-8, "≥")
-def more_positives_cost_more(seed: int) -> Pair:
-    """CPM: V(P ∪ {i}) ≥ V(P): one more positive at a face costs no less."""
-    X, y = clusters(seed, spread=0.8)
-    positives, program = np.flatnonzero(y > 0), cpm.face(X, y)
-    values = []
+    positives, program, values = np.flatnonzero(y > 0), cpm.face(X, y), []
     for count in range(7):
         costs = np.where(y < 0, 1.0, 0.0)
         costs[positives[:count]] = 1.0
         values.append(program.set(C=costs).solve().objective)
-    return values[1:], values[:-1]
+    yield values[1:], values[:-1]
 
 
-@CHECKS.add("N06", f"{CPM}, eq. (6) and the form after it", 1e-3, "<")
-def max_form_is_not_the_sum_form(seed: int) -> Pair:
-    """CPM, K = 3, overlapping classes: the value of (6) as printed is below that of the sum form.
+@CHECKS.add(CPM)
+def _max_form(seed: int) -> Pairs:
+    """Compare the two losses on overlapping classes: which the paper takes for one.
 
-    The paper says that the one can be expressed as the other.
+    N06 | < 1e-3 | eq. (6) and the form after it | CPM, K = 3, overlapping classes: the value of (6) as
+        printed is below that of the sum form
     """
     X, y = clusters(seed, spread=1.2)
     z = np.arange(len(y)) % 3
     literal, total = (
         cpm.fixed_assignment(X, y, 3, z, 1.0, loss).solve().objective for loss in ("max", "sum")
     )
-    return literal, total
-
-
-@CHECKS.add("N07", f"{CPM}, eq. (6)", 1e-6, ">")
-def bias_is_penalised(seed: int) -> Pair:
-    """CPM, K = 1: its value is above that of twice the SVM with a bias that is not penalised."""
-    X, y, C = blobs(seed)
-    penalised = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
-    return penalised, 2.0 * svm.primal(X, y, C / 2.0).solve().objective
-
-
-@CHECKS.add("T31a", f"{CPM}, the unconstrained form after eq. (6)", 1e-6)
-def branch_and_bound(seed: int) -> Pair:
-    """CPM: branch and bound = the least over all assignments, one by one."""
-    X, y = clusters(seed, n=14, spread=0.8)
-    program = cpm.fixed_assignment(X, y, 2, np.zeros(14, dtype=int))
-    return solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective, _least_of_two_faces(program, y)
+    yield literal, total
 
 
 def _least_of_two_faces(program: Program, y: Vector) -> float:
@@ -136,9 +123,27 @@ def _least_of_two_faces(program: Program, y: Vector) -> float:
     return min(values)
 
 
-@CHECKS.add("T31c", f"{CPM}, eq. (6) and the worst-case margin beside it; the programs are derived", 1e-6)
-def coupled_mixed_integer_programs(seed: int) -> Pair:
-    """CPM: the integer program with loss="max" or the worst-case margin = the least over assignments."""
+@CHECKS.add(CPM)
+def _branch_and_bound(seed: int) -> Pairs:
+    """Compare branch and bound with an enumeration of all assignments.
+
+    T31a | = 1e-6 | the unconstrained form after eq. (6) | CPM: branch and bound = the least over all
+        assignments, one by one
+    """
+    X, y = clusters(seed, n=14, spread=0.8)
+    program = cpm.fixed_assignment(X, y, 2, np.zeros(14, dtype=int))
+    yield solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective, _least_of_two_faces(program, y)
+
+
+@CHECKS.add(CPM)
+def _mixed_integer(seed: int) -> Pairs:
+    """Compare the mixed-integer programs, by SCIP, with an enumeration, or with branch and bound.
+
+    T31c | = 1e-6 | eq. (6) and the worst-case margin beside it; the programs are derived | CPM: the integer
+        program with loss="max" or the worst-case margin = the least over assignments
+    T31b | = 1e-6 | the unconstrained form after eq. (6); the program is derived | CPM: the mixed-integer
+        program, solved by SCIP, = branch and bound
+    """
     X, y = clusters(seed, n=10, spread=0.8)
     by_program, by_assignment = [], []
     forms: tuple[tuple[Any, Any], ...] = (("max", "total"), ("sum", "worst"), ("max", "worst"))
@@ -146,15 +151,10 @@ def coupled_mixed_integer_programs(seed: int) -> Pair:
         by_program.append(mixed_integer(X, y, 2, loss=loss, margin=margin).solve().objective)
         program = cpm.fixed_assignment(X, y, 2, np.zeros(len(y), dtype=int), 1.0, loss, margin)
         by_assignment.append(_least_of_two_faces(program, y))
-    return by_program, by_assignment
-
-
-@CHECKS.add("T31b", f"{CPM}, the unconstrained form after eq. (6); the program is derived", 1e-6)
-def mixed_integer_program(seed: int) -> Pair:
-    """CPM: the mixed-integer program, solved by SCIP, = branch and bound."""
+    yield by_program, by_assignment
     X, y = clusters(seed, n=14, spread=0.8)
-    program = mixed_integer(X, y, 2)
-    return program.solve().objective, solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective
+    best = solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective
+    yield mixed_integer(X, y, 2).solve().objective, best
 
 
 def _entropy(faces: NDArray[Any]) -> float:
@@ -176,11 +176,11 @@ def _assign_literally(unadjusted: dict[int, int], i: int, scores: Vector, min_en
     return max(increasing, key=lambda k: scores[k]) if increasing else natural
 
 
-@CHECKS.add("T33", f"{CPM}, Algorithm 2", 0.0)
-def assignment_by_counts(seed: int) -> Pair:
-    """CPM: ASSIGN by counts of the faces = ASSIGN with its dictionary, in 300 calls.
+@CHECKS.add(CPM)
+def _assign(seed: int) -> Pairs:
+    """Compare the two ways to assign; if no face would raise the entropy, both return the natural face.
 
-    If no face would raise the entropy, both return the natural face.
+    T33 | = 0.0 | Algorithm 2 | CPM: ASSIGN by counts of the faces = ASSIGN with its dictionary, in 300 calls
     """
     rng, n, K, min_entropy = generator(seed), 30, 4, float(np.log(3.3))
     dictionary: dict[int, int] = {}
@@ -192,27 +192,25 @@ def assignment_by_counts(seed: int) -> Pair:
         natural = int(scores.argmax())
         by_counts.append(assign(scores, natural, i, min_entropy, unadjusted, counts, phi, tally))
         literal.append(_assign_literally(dictionary, i, scores, min_entropy))
-    return by_counts, literal
+    yield by_counts, literal
 
 
-@CHECKS.add("N21", f"{CPM}, eq. (2) and (3)", 1e-3, "<")
-def dividing_by_the_margins_changes_the_best_face(seed: int) -> Pair:
-    """CPM: faces of (2) divided by their ζ_k violate (3), for a negative with another face of largest score.
+@CHECKS.add(CPM)
+def _margins(seed: int) -> Pairs:
+    """Compare (2) with (3), which the paper takes for equivalent, and (3) with (4)-(5), on two examples.
 
-    The paper says that the programs are equivalent.
+    N21 | < 1e-3 | eq. (2) and (3) | CPM: faces of (2) divided by their ζ_k violate (3), for a negative with
+        another face of largest score
+    N22 | > 1e-2 | eq. (3) and (4)-(5) | CPM, hard: of two assignments, the one with the larger Σ 1/‖W_k‖ also
+        has the larger Σ ‖W_k‖²
     """
     del seed
     W, zeta, x = np.eye(2), np.array([0.2, 1.0]), np.array([-0.3, -0.6])  # (2): −W₁·x = 0.3 ≥ 0.2
     assert (W @ x).argmax() == 0
     assert -W[0] @ x >= zeta[0]
     scaled = (W / zeta[:, None]) @ x
-    return -scaled[scaled.argmax()], 1.0
+    yield -scaled[scaled.argmax()], 1.0
 
-
-@CHECKS.add("N22", f"{CPM}, eq. (3) and (4)-(5)", 1e-2, ">")
-def another_assignment_after_smoothing(seed: int) -> Pair:
-    """CPM, hard: of two assignments, the one with the larger Σ 1/‖W_k‖ also has the larger Σ ‖W_k‖²."""
-    del seed
     positives = [[3.0, -2.0], [-4.0, -2.0], [-1.0, 3.0], [0.0, -4.0], [-1.0, 1.0]]
     X, y = np.array([*positives, [1.0, 1.0], [1.0, -1.0]]), np.array([1] * 5 + [-1] * 2)
     # The assignment with the largest total margin of all, and the one with the least norms.
@@ -221,4 +219,4 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     )
     total_margins = [(1.0 / np.linalg.norm(W, axis=1)).sum() for W in (largest, least)]
     assert total_margins[0] > total_margins[1]
-    return (largest**2).sum(), (least**2).sum()
+    yield (largest**2).sum(), (least**2).sum()

@@ -7,7 +7,7 @@ from scipy.special import entr, expit
 
 from formulations import mixture, pc_slp, plume, polyhedral, polytope, spla1
 from formulations.polyhedral import scores
-from polyopt.crosschecks.registry import CPM, PC_SLP, PLUME, POLYCEPTRON, SPLA1, Pair, Registry, Vector
+from polyopt.crosschecks.registry import PC_SLP, PLUME, POLYCEPTRON, SPLA1, Pair, Pairs, Registry, Vector
 from polyopt.crosschecks.samples import clusters, generator
 from polyopt.polyhedral.plume import minimise
 from polyopt.polyhedral.polyceptron import solve_batch
@@ -22,43 +22,30 @@ def _sample(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector]:
     return X, -y, generator(seed).normal(size=(n_faces, 3))
 
 
-@CHECKS.add("T34", f"{POLYCEPTRON}, eq. (3); {CPM}, eq. (6)", 1e-13)
-def mirrored_faces(seed: int) -> Pair:
-    """Mirrored faces: min_k W_k·x̃ = −max_k(−W_k·x̃), and the margin errors of both machines agree.
+@CHECKS.add(POLYCEPTRON)
+def _criterion(seed: int) -> Pairs:
+    """Evaluate the criterion at faces, mirrored, scaled, and after the printed steps.
 
     The exact Polyceptron's margin error of W is the CPM's sum form at −W, with the labels turned around and
-    without the norm.
+    without the norm (T34). The distance of N08 is relative.
+
+    T34 | = 1e-13 | eq. (3), and Kantchelian et al. (2014), eq. (6) | Mirrored faces:
+        min_k W_k·x̃ = −max_k(−W_k·x̃), and the margin errors of both machines agree
+    T35a | = 1e-9 | eq. (3) | Polyceptron: E_P(tW) = t E_P(W) for t > 0
+    T35b | = 0.0 | eq. (3) | Polyceptron: E_P(0) = 0, so W = 0 minimises the criterion
+    N08 | > 0.1 | Algorithm 1 | Polyceptron: the printed update, over all samples of a cell, is no gradient of
+        E_P
+    N09 | = 0.0 | Algorithm 1 | Polyceptron: Algorithm 1 as printed, “while … < γ”, makes no iteration, the
+        corrected one some
     """
     X, y, W = _sample(seed)
     mirrored = polytope.lift(X) @ (-W).T
     error = polytope.objective(X, -y, -W) - (W**2).sum()
-    return (
-        np.append(polyhedral.scores(X, W).min(axis=1), polyhedral.margin_error(X, y, W)),
-        np.append(-mirrored.max(axis=1), error),
-    )
+    own = np.append(polyhedral.scores(X, W).min(axis=1), polyhedral.margin_error(X, y, W))
+    yield own, np.append(-mirrored.max(axis=1), error)
+    yield polyhedral.criterion(X, y, 2.5 * W), 2.5 * polyhedral.criterion(X, y, W)
+    yield polyhedral.criterion(X, y, 0.0 * W), 0.0
 
-
-@CHECKS.add("T35a", f"{POLYCEPTRON}, eq. (3)", 1e-9)
-def homogeneous_criterion(seed: int) -> Pair:
-    """Polyceptron: E_P(tW) = t E_P(W) for t > 0."""
-    X, y, W = _sample(seed)
-    return polyhedral.criterion(X, y, 2.5 * W), 2.5 * polyhedral.criterion(X, y, W)
-
-
-@CHECKS.add("T35b", f"{POLYCEPTRON}, eq. (3)", 0.0)
-def criterion_at_zero(seed: int) -> Pair:
-    """Polyceptron: E_P(0) = 0, so W = 0 minimises the criterion."""
-    X, y, W = _sample(seed)
-    return polyhedral.criterion(X, y, 0.0 * W), 0.0
-
-
-@CHECKS.add("N08", f"{POLYCEPTRON}, Algorithm 1", 0.1, ">")
-def printed_update(seed: int) -> Pair:
-    """Polyceptron: the printed update, over all samples of a cell, is no gradient of E_P.
-
-    The relative distance is compared with 0.
-    """
-    X, y, W = _sample(seed)
     slopes = np.zeros_like(W)
     for entry in np.ndindex(W.shape):
         step = np.zeros_like(W)
@@ -66,15 +53,10 @@ def printed_update(seed: int) -> Pair:
         slopes[entry] = (polyhedral.criterion(X, y, W + step) - polyhedral.criterion(X, y, W - step)) / 2e-6
     in_cell = polyhedral.cells(X, W)[:, None] == np.arange(len(W))
     printed = -polyhedral.pull(X, y[:, None] * in_cell)
-    return np.linalg.norm(printed - slopes) / np.linalg.norm(slopes), 0.0
+    yield np.linalg.norm(printed - slopes) / np.linalg.norm(slopes), 0.0
 
-
-@CHECKS.add("N09", f"{POLYCEPTRON}, Algorithm 1", 0.0)
-def printed_loop(seed: int) -> Pair:
-    """Polyceptron: Algorithm 1 as printed, “while … < γ”, makes no iteration, the corrected one some."""
-    X, y, W = _sample(seed)
     history = solve_batch(X, y, np.ones(len(y)), W, threshold=1.0, max_iter=20).history
-    return [float(history[0]["norm"] < 1.0), float(len(history) > 1)], [0.0, 1.0]
+    yield [float(history[0]["norm"] < 1.0), float(len(history) > 1)], [0.0, 1.0]
 
 
 def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vector], float]) -> Pair:
@@ -86,31 +68,30 @@ def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vecto
     return values[1:], values[:-1]
 
 
-@CHECKS.add("T36a", f"{PC_SLP}, reconstructed", 1e-8, "≤")
-def successive_programs_descend(seed: int) -> Pair:
-    """PC-SLP: no linear program raises the separation error z."""
+@CHECKS.add(PC_SLP)
+def _separation_error(seed: int) -> Pairs:
+    """Evaluate the separation error on the way of PC-SLP, and at trivial faces.
+
+    T36a | ≤ 1e-8 | reconstructed | PC-SLP: no linear program raises the separation error z
+    T36b | = 1e-12 | reconstructed | PC-SLP: z(0) = z(all inside) = z(all outside) = 2
+    """
     X, y, W = _sample(seed)
     program = pc_slp.step(X, y, 3, polyhedral.cells(X, W))
 
     def step(W: Vector) -> Vector:
         return program.set(P=pc_slp.choice(y, 3, polyhedral.cells(X, W))).solve()["W"]
 
-    return _descent(W, step, lambda W: polyhedral.separation_error(X, y, W))
-
-
-@CHECKS.add("T36b", f"{PC_SLP}, reconstructed", 1e-12)
-def error_at_trivial_faces(seed: int) -> Pair:
-    """PC-SLP: z(0) = z(all inside) = z(all outside) = 2."""
-    X, y, _ = _sample(seed)
+    yield _descent(W, step, lambda W: polyhedral.separation_error(X, y, W))
     trivial = [np.tile([0.0, 0.0, b], (3, 1)) for b in (0.0, 1.0, -1.0)]
-    return [polyhedral.separation_error(X, y, W) for W in trivial], 2.0
+    yield [polyhedral.separation_error(X, y, W) for W in trivial], 2.0
 
 
-@CHECKS.add("N10", f"{SPLA1}, reconstructed", 1e-3, ">")
-def positives_of_one_cell_do_not_descend(seed: int) -> Pair:
-    """SPLA1 with each positive in the program of its cell alone: some step raises the loss.
+@CHECKS.add(SPLA1)
+def _positives_of_one_cell(seed: int) -> Pairs:
+    """Compare the largest relative rise of SPLA1's loss, over five starts, with 0.
 
-    The largest relative rise, over five starts, is compared with 0.
+    N10 | > 1e-3 | reconstructed | SPLA1 with each positive in the program of its cell alone: some step raises
+        the loss
     """
     X, y, _ = _sample(seed)
     problem = LogisticCells(X, y, np.ones(len(y)), 3, ridge=1e-2, positives="cell")
@@ -120,7 +101,7 @@ def positives_of_one_cell_do_not_descend(seed: int) -> Pair:
             np.asarray, _descent(W, lambda W: problem.round(W, None).following, problem.value)
         )
         rises.append(((after - before) / before).max())
-    return max(rises), 0.0
+    yield max(rises), 0.0
 
 
 # Sharpness of the gate by seed, on either side of 1, where the gate's formula changes.
@@ -128,64 +109,51 @@ _GAMMAS = (2.0, 0.5, 6.0)
 _RIDGE = 1e-2  # positive, so that each program has one optimum
 
 
-def _mixture(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector, float]:
-    """Return the data of :func:`_sample` and a sharpness of the gate."""
-    return *_sample(seed, n_faces), _GAMMAS[seed % len(_GAMMAS)]
+@CHECKS.add(PLUME)
+def _plume(seed: int) -> Pairs:
+    """Evaluate likelihood, expectation and maximisation of PLUME; T46 shows the negative log-likelihood.
 
-
-@CHECKS.add("T43", f"{PLUME}, eq. (3), (6), (7)", 1e-9)
-def likelihood_and_expectation(seed: int) -> Pair:
-    """PLUME: log-likelihood(W) = Q(W; W) + entropy of the responsibilities."""
-    X, y, W, gamma = _mixture(seed)
+    T43 | = 1e-9 | eq. (3), (6), (7) | PLUME: log-likelihood(W) = Q(W; W) + entropy of the responsibilities
+    T44 | ≥ 1e-8 | eq. (7); the Hessian is derived | PLUME: Q is concave in W: no eigenvalue of the Hessian of
+        −Q is negative
+    T45 | = 1e-6 | eq. (7), with a ridge | PLUME: the M-step by Newton's method and by L-BFGS = the explicit
+        convex program
+    T46 | ≤ 1e-10 | Algorithm 1 | PLUME: no step of EM lowers the penalised log-likelihood (its negative is
+        shown)
+    T47 | = 1e-8 | eq. (3), (4) | PLUME, γ → ∞: P(+1|x) → σ(min_k w_k·x̃), the model of SPLA1
+    """
+    X, y, W = _sample(seed)
+    gamma, ones = _GAMMAS[seed % len(_GAMMAS)], np.ones(len(y))
     R = mixture.responsibilities(X, y, W, gamma)
-    return mixture.loss(X, y, W, gamma), mixture.expected(X, y, W, R, gamma) - entr(R).sum()
-
-
-@CHECKS.add("T44", f"{PLUME}, eq. (7); the Hessian is derived", 1e-8, "≥")
-def concave_expectation(seed: int) -> Pair:
-    """PLUME: Q is concave in W: no eigenvalue of the Hessian of −Q is negative."""
-    X, y, W, gamma = _mixture(seed)
-    R = mixture.responsibilities(X, y, W, gamma)
+    yield mixture.loss(X, y, W, gamma), mixture.expected(X, y, W, R, gamma) - entr(R).sum()
     other = generator(seed + 1).normal(size=W.shape)
-    return np.linalg.eigvalsh(mixture.hessian(X, y, other, R, gamma)).min(), 0.0
+    yield np.linalg.eigvalsh(mixture.hessian(X, y, other, R, gamma)).min(), 0.0
 
-
-@CHECKS.add("T45", f"{PLUME}, eq. (7), with a ridge", 1e-6)
-def maximisation(seed: int) -> Pair:
-    """PLUME: the M-step by Newton's method and by L-BFGS = the explicit convex program."""
-    X, y, W, gamma = _mixture(seed)
-    R, ones = mixture.responsibilities(X, y, W, gamma), np.ones(len(y))
     fast = [
         minimise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, method=method, max_iter=2000).objective
         for method in ("newton", "bfgs")
     ]
-    return fast, plume.m_step(X, y, R, gamma, 1.0, _RIDGE).solve().objective
-
-
-@CHECKS.add("T46", f"{PLUME}, Algorithm 1", 1e-10, "≤")
-def em_descends(seed: int) -> Pair:
-    """PLUME: no step of EM lowers the penalised log-likelihood (its negative is shown)."""
-    X, y, W, gamma = _mixture(seed)
+    yield fast, plume.m_step(X, y, R, gamma, 1.0, _RIDGE).solve().objective
 
     def step(W: Vector) -> Vector:
         R = mixture.responsibilities(X, y, W, gamma)
-        return minimise(X, y, np.ones(len(y)), R, W, gamma=gamma, ridge=_RIDGE, max_iter=1)["W"]
+        return minimise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, max_iter=1)["W"]
 
-    return _descent(W, step, lambda W: mixture.loss(X, y, W, gamma, 1.0, _RIDGE))
-
-
-@CHECKS.add("T47", f"{PLUME}, eq. (3), (4)", 1e-8)
-def sharp_gate(seed: int) -> Pair:
-    """PLUME, γ → ∞: P(+1|x) → σ(min_k w_k·x̃), the model of SPLA1."""
-    X, _, W, _ = _mixture(seed)
-    return mixture.posterior(X, W, 1e6), expit(scores(X, W).min(axis=1))
+    yield _descent(W, step, lambda W: mixture.loss(X, y, W, gamma, 1.0, _RIDGE))
+    yield mixture.posterior(X, W, 1e6), expit(scores(X, W).min(axis=1))
 
 
-@CHECKS.add("T48", f"{PLUME}, eq. (3), at K = 1", 1e-6)
-def one_plume_face(seed: int) -> Pair:
-    """PLUME, K = 1 = ridge logistic regression, which EM's M-step solves at once."""
-    X, y, W, gamma = _mixture(seed, n_faces=1)
-    ones = np.ones(len(y))
+@CHECKS.add(PLUME)
+def _one_plume_face(seed: int) -> Pairs:
+    """Compare PLUME of one face with a logistic regression.
+
+    T48 | = 1e-6 | eq. (3), at K = 1 | PLUME, K = 1 = ridge logistic regression, which EM's M-step solves at
+        once
+    """
+    X, y, W = _sample(seed, n_faces=1)
+    gamma, ones = _GAMMAS[seed % len(_GAMMAS)], np.ones(len(y))
     optimum = minimise(X, y, ones, np.ones((len(y), 1)), W, gamma=gamma, ridge=_RIDGE)
-    regression = spla1.cell(X, y, 1.0, _RIDGE).solve().objective
-    return mixture.loss(X, y, optimum["W"], gamma, 1.0, _RIDGE), regression
+    yield (
+        mixture.loss(X, y, optimum["W"], gamma, 1.0, _RIDGE),
+        spla1.cell(X, y, 1.0, _RIDGE).solve().objective,
+    )

@@ -1,16 +1,20 @@
 """Cross-checks: their declaration, evaluation and table.
 
-A check is a function of a seed that returns the computed and the expected numbers. The first paragraph of its
-docstring is the identity, as the table prints it.
+A function of a seed yields the computed and the expected numbers of some checks. Its docstring states them, a
+line each: name, relation and tolerance, place in the paper, and the identity, as the table prints it::
+
+    T12a | = 1e-6 | eq. (5), (7) | RMM: value of the QCQP (5) = value of the QP (7)
 """
 
 import inspect
+import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +26,7 @@ from polyopt.methods.registry import METHODS, MethodError, answering_for
 
 Vector = NDArray[np.float64]
 Pair = tuple[ArrayLike, ArrayLike]  # computed, expected
+Pairs = Iterator[Pair]
 Evaluate = Callable[[int], Pair]
 Relation = Literal["=", "≤", "≥", "<", ">"]
 
@@ -43,7 +48,7 @@ class Crosscheck:
 
     `evaluate` takes a seed to the computed and the expected numbers, of shapes that broadcast. The strict
     relations must hold by more than the tolerance, the others up to it. The tolerance is relative to the
-    largest expected number, absolute if that is 0. `source` is the paper and equation, or a module.
+    largest expected number, absolute if that is 0. `source` is the paper and the place in it.
     """
 
     name: str
@@ -51,12 +56,8 @@ class Crosscheck:
     relation: Relation
     tolerance: float
     evaluate: Evaluate
+    identity: str = ""
     source: str = ""
-
-    @property
-    def identity(self) -> str:
-        """Identity that must hold, in a line."""
-        return (inspect.getdoc(self.evaluate) or "").split("\n\n")[0].replace("\n", " ").removesuffix(".")
 
     @property
     def is_strict(self) -> bool:
@@ -92,16 +93,37 @@ class Registry(list[Crosscheck]):
         super().__init__()
         self.family = family
 
-    def add(
-        self, name: str, source: str, tolerance: float, relation: Relation = "="
-    ) -> Callable[[Evaluate], Evaluate]:
-        """Register the function below as a check; the arguments are those of :class:`Crosscheck`."""
+    def add(self, paper: str) -> Callable[[Callable[[int], Pairs]], Callable[[int], Pairs]]:
+        """Register the checks that the docstring of the function below states, of places in a paper."""
 
-        def register(evaluate: Evaluate) -> Evaluate:
-            self.append(Crosscheck(name, self.family, relation, tolerance, evaluate, source))
-            return evaluate
+        def register(pairs: Callable[[int], Pairs]) -> Callable[[int], Pairs]:
+            @lru_cache(maxsize=1)  # the checks of a function are evaluated one after the other
+            def values(seed: int) -> list[Pair]:
+                return list(pairs(seed))
+
+            for number, (name, relation, tolerance, place, identity) in enumerate(_statements(pairs)):
+
+                def evaluate(seed: int, number: int = number) -> Pair:
+                    return values(seed)[number]
+
+                check = Crosscheck(
+                    name, self.family, relation, tolerance, evaluate, identity, f"{paper}, {place}"
+                )
+                self.append(check)
+            return pairs
 
         return register
+
+
+def _statements(pairs: Callable[[int], Pairs]) -> Iterator[tuple[str, Relation, float, str, str]]:
+    """Yield name, relation, tolerance, place and identity of each check that a docstring states."""
+    text = re.sub(r"\n +", " ", inspect.getdoc(pairs) or "")  # an indented line continues the one above
+    for line in text.splitlines():
+        parts = line.split(" | ", 3)
+        if len(parts) == 4:
+            relation, tolerance = parts[1].split()
+            known: dict[str, Relation] = {each: each for each in get_args(Relation)}
+            yield parts[0], known[relation], float(tolerance), parts[2], parts[3].removesuffix(".")
 
 
 def all_checks() -> tuple[Crosscheck, ...]:

@@ -46,8 +46,8 @@ def convergence(
         raise ValueError("this run has no objective by iteration to be drawn: its solver keeps none")
     steps, objective = history["iteration"].to_numpy(), history["objective"].to_numpy()
     bound = history["bound"].to_numpy() if "bound" in history else None
-    size = (2.8, 1) if bound is None else (4.6, 2)
-    with new_panels(5.0, *size, sharex=True) as (figure, grid):
+    shape = (2.8, 1) if bound is None else (4.6, 2)
+    with new_panels(5.0, *shape, sharex=True) as (figure, grid):
         axes = grid[:, 0]
         size = 3 if len(steps) <= 40 else 0  # marks of more steps would touch
         axes[0].plot(steps, objective, "-o", color=style.BLUE, ms=size, lw=1.4, label="objective")
