@@ -4,8 +4,8 @@ For several classes there is an expansion p for each pair of classes; pairs shar
 Points are divided into blocks, and samples into tiles, so that the kernel values between them stay in cache:
 a matrix product gives the kernel's arguments, the kernel function is applied in place, and the values are
 multiplied with the coefficients. If γ(‖x‖² + ‖z‖²) is so large that a product would lose the digits of
-γ‖x − z‖², the distance is summed from the differences of x and z instead (`needs_differences`). Blocks of
-points run on as many threads as BLAS may use; the sums are the same on one thread and on many.
+γ‖x − z‖², the distance is summed from the differences of x and z instead (:meth:`SampleGram.cross`). Blocks
+of points run on as many threads as BLAS may use; the sums are the same on one thread and on many.
 
 :meth:`Scorer.scores` is in double precision. :meth:`Scorer.bounded_scores` (class :class:`BoundedScorer`) is
 several times faster and bounds the error of each score, so that a classifier knows which signs are certain.
@@ -35,7 +35,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from formulations.language.types import Array, Matrix
 from polyopt.base.threads import run_blocks
-from polyopt.linalg.kernels import SampleGram
+from polyopt.linalg.kernels import BLOCK_ENTRIES, SampleGram
 from polyopt.linalg.sparse_products import SparseRight
 from polyopt.native.library import kernel as in_c
 
@@ -74,23 +74,13 @@ class Scorer:
 
     def __init__(self, gram: SampleGram, parts: list[CoefBlock], count: int = 1):
         self._gram, self._parts, self._count = gram, parts, count
-        self._tiles = []
-        for part in parts:
-            for start in range(part.start, part.stop, _TILE_SAMPLES):
-                stop = min(start + _TILE_SAMPLES, part.stop)
-                coef = part.coef[start - part.start : stop - part.start]
-                self._tiles.append(CoefBlock(start, stop, part.columns, coef))
-        # True if even a point of norm 0 needs differences from the samples: then no product is ever used.
-        self._by_differences = bool(gram.needs_differences(np.zeros(1), gram.X[:1])[0])
         self._bounded: dict[Any, BoundedScorer] = {}
 
     def scores(self, Z: Matrix) -> Array:
         """Return the scores (t, count) of points (t, m) in double precision."""
-        is_threadsafe = not callable(self._gram.kernel.name)
-        if is_threadsafe and not self._by_differences:
-            _ = self._right_operand  # computed before threads use it
-        cost = self._cost(Z) if is_threadsafe else 0.0  # 0 starts no threads
-        blocks = run_blocks(lambda rows: self._score_block(Z[rows]), _point_blocks(Z.shape[0]), cost)
+        cost = 0.0 if callable(self._gram.kernel.name) else self._cost(Z)  # 0 starts no threads
+        size = max(1, min(_BLOCK_POINTS, BLOCK_ENTRIES // self._gram.n))
+        blocks = run_blocks(lambda rows: self._score_block(Z[rows]), _point_blocks(Z.shape[0], size), cost)
         return _join(blocks, self._count)
 
     def precisions(self, Z: Matrix) -> list[Any]:
@@ -110,50 +100,10 @@ class Scorer:
 
     def _score_block(self, Z: Matrix) -> Array:
         """Return the scores (count, points) of a block of points."""
-        gram = self._gram
-        if callable(gram.kernel.name):
-            return self._expand(gram.cross(Z.astype(float)))
-        Z = gram.in_same_format(Z)
-        squares = gram.square_norms(Z) if gram.kernel.name == "rbf" else np.zeros(0)
-        needs_differences = gram.needs_differences(squares, Z)
-        if needs_differences.all():
-            return self._expand(gram.cross(Z))
-        by_product = np.flatnonzero(~needs_differences)
-        left = gram.operand(by_product, np.dtype(float), left=True, points=(Z, squares))
-        product_scores = self._score_by_tiles(left)
-        if not needs_differences.any():
-            return product_scores
-        scores = np.empty((self._count, Z.shape[0]))
-        scores[:, by_product] = product_scores
-        scores[:, needs_differences] = self._expand(gram.cross(Z[needs_differences]))
+        K, scores = self._gram.cross(Z), np.zeros((self._count, Z.shape[0]))
+        for part in self._parts:
+            scores[part.columns] += part.coef.T @ K[:, part.start : part.stop].T
         return scores
-
-    def _score_by_tiles(self, left: Matrix) -> Array:
-        """Return the scores (count, points) from the points' operand, by products."""
-        right, n_points = self._right_operand, left.shape[0]
-        scores, buffer = np.zeros((self._count, n_points)), np.empty(n_points * _TILE_SAMPLES)
-        work = right.work_arrays() if self._gram.is_sparse else None
-        for tile in self._tiles:
-            values = _tile_values(buffer, n_points, tile)
-            if work is None:
-                np.matmul(left, right[tile.start : tile.stop].T, out=values)
-            else:
-                right.multiply(left, tile.start, tile.stop, values, work)
-            scores[tile.columns] += tile.coef.T @ self._gram.kernel.finish(values).T
-        return scores
-
-    def _expand(self, K: Array) -> Array:
-        """Return the scores (count, points) from the kernel K between the points and all samples."""
-        scores = np.zeros((self._count, len(K)))
-        for tile in self._tiles:
-            scores[tile.columns] += tile.coef.T @ K[:, tile.start : tile.stop].T
-        return scores
-
-    @cached_property
-    def _right_operand(self) -> Any:
-        """The operand of all samples."""
-        right = self._gram.operand(np.arange(self._gram.n), np.dtype(float), left=False)
-        return SparseRight(right) if self._gram.is_sparse else right
 
     def _cost(self, Z: Matrix) -> float:
         """Return the multiplications that the scores of these points take."""
@@ -330,6 +280,6 @@ def _tile_values(buffer: NDArray[Any], count: int, tile: CoefBlock) -> NDArray[A
     return buffer[: count * width].reshape(count, width)
 
 
-def _point_blocks(count: int) -> list[slice]:
+def _point_blocks(count: int, size: int = _BLOCK_POINTS) -> list[slice]:
     """Return the slices of `count` points by blocks."""
-    return [slice(start, min(start + _BLOCK_POINTS, count)) for start in range(0, count, _BLOCK_POINTS)]
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]

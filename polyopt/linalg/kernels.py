@@ -288,20 +288,25 @@ class SampleGram:
     def cross(self, Z: Matrix) -> Vector:
         """Return ``k(z, x)`` for points Z (t, m) and these samples x: float64 of shape (t, n)."""
         if callable(self.kernel.name):
-            return self.kernel(Z, self.X)
+            return self.kernel(Z.astype(float), self.X)
         Z = self.in_same_format(Z)
-        samples, points = np.arange(self.n), np.arange(Z.shape[0])
-        squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
-        if self.needs_differences(squares, Z).any():
-            return self.kernel.finish(self.differences_from(samples)(Z, points))
-        right = self.operand(samples, np.dtype(float), left=False)
-        K = np.empty((len(points), self.n))
+        points, squares, K = np.arange(Z.shape[0]), np.zeros(0), np.empty((Z.shape[0], self.n))
+        if self.kernel.name == "rbf":
+            squares = self.square_norms(Z)
+            errors = self._error_per_square(Z) * np.maximum(squares, self._largest_square)
+            far = points if self._is_careful else np.flatnonzero(~(errors <= _MAX_EXPONENT_ERROR))
+            if len(far):
+                K[far] = self.differences_from(np.arange(self.n))(Z, far)
+                points = np.delete(points, far)
+        right: Any = self.operand(np.arange(self.n), np.dtype(float), left=False) if len(points) else None
         for part in chunks(points):
             left = self.operand(part, np.dtype(float), left=True, points=(Z, squares))
             if self.is_sparse:
-                multiply_transposed(right, left, K[part[0] : part[-1] + 1])
+                products = np.empty((len(part), self.n))
+                multiply_transposed(right, left, products)
             else:
-                K[part] = left @ right.T
+                products = left @ right.T
+            K[part] = products
         return self.kernel.finish(K)
 
     # -- operands of products, and their errors ---------------------------------------------------
@@ -353,15 +358,6 @@ class SampleGram:
     def _uses_differences(self) -> bool:
         """True if the distances between samples are computed by differences (RBF kernel)."""
         return self._is_careful or not self._exponent_error() <= _MAX_EXPONENT_ERROR
-
-    def needs_differences(self, squares: Vector, Z: Matrix) -> NDArray[np.bool_]:
-        """Return the mask of the points Z, with these squared norms, that need differences (RBF kernel)."""
-        count = Z.shape[0]
-        if self.kernel.name != "rbf":
-            return np.zeros(count, dtype=bool)
-        if self._is_careful:
-            return np.ones(count, dtype=bool)
-        return ~(self._error_per_square(Z) * np.maximum(squares, self._largest_square) <= _MAX_EXPONENT_ERROR)
 
     def in_same_format(self, Z: Matrix) -> Matrix:
         """Return points in the format of these samples: CSR or dense."""

@@ -7,7 +7,8 @@ precision with error bounds, and in double precision if the bounds are too wide 
 """
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, pairwise
+from operator import is_
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,50 +22,20 @@ from polyopt.estimators.votes import certain_winners
 from polyopt.linalg.kernel_scores import CoefBlock, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
-_BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
-_TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
+_BLOCK_POINTS = 1 << 12  # samples whose labels are decided at once: limits the memory for scores
 # Largest error bound of an RBF score at which distances are computed as ‖x‖² − 2x'z + ‖z‖². If the bound is
 # larger, they are computed from x − z, which is slower.
 _MAX_SCORE_ERROR = 1e-7
 
 
-class _BinaryMachine(NamedTuple):
-    """The part of a binary machine that scores depend on."""
-
-    kernel: Kernel
-    X: Any
-    positions: NDArray[np.intp]  # positions in X of the samples in the kernel expansion
-    coef: NDArray[np.float64]  # coefficients of these samples
-    intercept: float
-
-    def is_same_as(self, other: "_BinaryMachine") -> bool:
-        return (
-            self.kernel == other.kernel
-            and self.X is other.X
-            and self.intercept == other.intercept
-            and np.array_equal(self.positions, other.positions)
-            and np.array_equal(self.coef, other.coef)
-        )
-
-
 class KernelScorer(NamedTuple):
-    """The scorer of a classifier.
+    """The scorer of a classifier."""
 
-    machines: the binary machines, one or one for each pair of classes, as they were when this was built.
-    scorer: computes the scores of all machines without their intercepts.
-    intercepts (machines,): the intercepts.
-    n_classes: the number of classes.
-    """
-
-    machines: list[_BinaryMachine]
-    scorer: Scorer
-    intercepts: NDArray[np.float64]
+    samples: list[Any]  # those of each binary machine when it was built
+    states: list[Any]  # the rest that scores depend on (:func:`_state_of`)
+    scorer: Scorer  # computes the scores of all machines without their intercepts
+    intercepts: NDArray[np.float64]  # (machines,)
     n_classes: int
-
-    def is_current_for(self, machines: list[_BinaryMachine]) -> bool:
-        """Return True if the scorer was built for these machines, which have not changed since."""
-        are_same = map(_BinaryMachine.is_same_as, machines, self.machines)
-        return len(machines) == len(self.machines) and all(are_same)
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """Return the scores (t, machines) of samples."""
@@ -75,29 +46,17 @@ class KernelScorer(NamedTuple):
 
         exact_labels: computes the labels that are uncertain in every faster precision.
         """
-        labels, undecided = np.empty(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
-        for dtype in self.scorer.precisions(X):
-            if len(undecided):
-                undecided = self._decide(X, undecided, dtype, out_labels=labels)
-        for block in chunks(undecided, _BLOCK_POINTS):
-            labels[block] = exact_labels(_take_rows(X, block))
+        labels, precisions = np.empty(X.shape[0], dtype=np.intp), self.scorer.precisions(X)
+        for rows in chunks(np.arange(X.shape[0]), _BLOCK_POINTS):
+            for dtype in list(precisions):
+                if len(rows):
+                    labels[rows], is_certain = self._certain_labels(X[rows], dtype)
+                    rows = rows[~is_certain]
+                    if is_certain.mean() < 0.5:  # a precision that decides few labels is not used again
+                        precisions.remove(dtype)
+            if len(rows):
+                labels[rows] = exact_labels(X[rows])
         return labels
-
-    def _decide(
-        self, X: Any, rows: NDArray[np.intp], dtype: Any, out_labels: NDArray[np.intp]
-    ) -> NDArray[np.intp]:
-        """Compute labels of these rows of X in the precision `dtype`; return the rows with uncertain labels.
-
-        The first rows are a trial: if fewer than half of their labels are certain, the remaining rows are
-        returned undecided.
-        """
-        undecided, parts = [], [rows[:_TRIAL_POINTS], *chunks(rows[_TRIAL_POINTS:], _BLOCK_POINTS)]
-        for number, part in enumerate(parts):
-            out_labels[part], is_certain = self._certain_labels(_take_rows(X, part), dtype)
-            undecided.append(part[~is_certain])
-            if number == 0 and is_certain.mean() < 0.5:
-                return np.concatenate([*undecided, *parts[1:]])
-        return np.concatenate(undecided)
 
     def _certain_labels(self, X: Any, dtype: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return labels computed in the precision `dtype`, and a mask of those certain despite rounding."""
@@ -122,97 +81,67 @@ def scorer_of(model: Any) -> KernelScorer | None:
     """
     if model.kernel in ("linear", "precomputed"):
         return None
-    estimators = [model] if model._is_binary else [pair._as_fitted() for pair in model.estimators_]
-    machines = []  # the binary machines, in the order of `estimators`
-    for estimator in estimators:
-        (positions, coef), b = estimator._support(), float(estimator.intercept_[0])
-        machines.append(_BinaryMachine(estimator._kernel, estimator._X, positions, coef, b))
+    machines = _machines_of(model)
+    samples, states = [machine._X for machine in machines], [_state_of(machine) for machine in machines]
     cached = _SCORERS.get(model)
-    if cached is not None and cached.is_current_for(machines):
+    if cached is not None and cached.states == states and all(map(is_, samples, cached.samples)):
         return cached
-    kernel = machines[0].kernel
-    kernels_differ = any(machine.kernel != kernel for machine in machines)
-    if kernels_differ or not any(len(machine.positions) for machine in machines):
+    kernel = machines[0]._kernel
+    if any(machine._kernel != kernel for machine in machines) or not any(
+        positions for _, positions, *_ in states
+    ):
         return None
-    if model._is_binary:
-        X, parts = machines[0].X[machines[0].positions], [CoefBlock.whole(machines[0].coef)]
-    else:
-        X, parts = _merge_support(model, machines, estimators)
+    X, parts = _merge_support(model)
     gram = SampleGram(X, kernel)
-    coef_sum = max(float(np.abs(machine.coef).sum()) for machine in machines)
+    coef_sum = max(float(np.abs(machine._support()[1]).sum()) for machine in machines)
     # The error of a score is at most that of a kernel value times the sum of the absolute coefficients. For
     # RBF entry_error()[0] bounds the error of a kernel value; `careful` computes distances by differences.
     if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_SCORE_ERROR:
         gram = gram.careful(always=True)
-    copies = [machine._replace(coef=machine.coef.copy()) for machine in machines]  # to notice later changes
-    intercepts = np.array([machine.intercept for machine in machines])
-    scorer = KernelScorer(copies, Scorer(gram, parts, len(machines)), intercepts, len(model.classes_))
-    _SCORERS[model] = scorer
-    return scorer
+    intercepts = np.array([float(machine.intercept_[0]) for machine in machines])
+    scorer = Scorer(gram, parts, len(machines))
+    _SCORERS[model] = KernelScorer(samples, states, scorer, intercepts, len(model.classes_))
+    return _SCORERS[model]
 
 
-def _merge_support(
-    model: Any, machines: list[_BinaryMachine], estimators: list[Any]
-) -> tuple[Any, list[CoefBlock]]:
+def _machines_of(model: Any) -> list[Any]:
+    """Return the binary machines of a model: itself, or one for each pair of classes."""
+    return [model] if model._is_binary else [pair._as_fitted() for pair in model.estimators_]
+
+
+def _state_of(machine: Any) -> tuple[Any, ...]:
+    """Return what the scores of a binary machine depend on besides its samples, to be compared later."""
+    positions, coef = machine._support()
+    return machine._kernel, positions.tobytes(), coef.tobytes(), float(machine.intercept_[0])
+
+
+def _merge_support(model: Any) -> tuple[Any, list[CoefBlock]]:
     """Merge the kernel expansions of all pairs, so that each support vector's kernel is computed once.
 
-    Return the distinct support vectors, sorted by class, and a CoefBlock for each class, with
-    start, stop: the range of the class's rows among them.
-    columns: the pairs that contain the class.
-    coef (rows, columns): coefficient of each row in each of these pairs, 0 if it is not in the expansion.
+    Return the distinct support vectors, sorted by class, and the coefficients of each class: those of the
+    pairs in which one of its support vectors is.
     """
-    pairs = list(combinations(range(len(model.classes_)), 2))
-    sample, pair_of, label = _expansion_entries(model, machines, estimators, np.array(pairs))
-    coef = np.concatenate([machine.coef for machine in machines])
-    # Sort the entries by class, and within a class by sample; keep each sample once.
-    order = np.lexsort((sample, label))
-    is_first = np.diff(sample[order], prepend=-1) != 0
-    first = order[is_first]  # for each row of the merged X, one entry of its sample
-    merged_row = np.empty(len(sample), dtype=np.intp)  # for each entry, the row of its sample in the merged X
-    merged_row[order] = np.cumsum(is_first) - 1
-    X = stack([machine.X[machine.positions] for machine in machines])[first]
-    parts, labels = [], label[first]
-    for class_number in np.unique(labels):
-        start, stop = np.searchsorted(labels, [class_number, class_number + 1])
-        columns = np.array([k for k, pair in enumerate(pairs) if class_number in pair])
-        block = np.zeros((stop - start, len(pairs)))
-        in_class = label == class_number
-        block[merged_row[in_class] - start, pair_of[in_class]] = coef[in_class]
-        parts.append(CoefBlock(int(start), int(stop), columns, block[:, columns]))
-    return X, parts
-
-
-def _expansion_entries(
-    model: Any, machines: list[_BinaryMachine], estimators: list[Any], pairs: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return three arrays with an entry for each support vector of each pair, in the order of the pairs.
-
-    They are the support vector's index among the samples of the fit, the number of the pair, and the class
-    number. `model._pair_places[p]` has these indices of the samples of pair p; an estimator's `_rows` are
-    indices among the samples of its pair, and `_y` their labels −1 and +1 (the second class). A model without
-    data numbers its stored samples, and has `_second` instead of `_y`: a mask of the support vectors of the
-    second class.
-    """
-    samples, is_second = [], []
-    for places, estimator, machine in zip(model._pair_places, estimators, machines, strict=True):
-        positions = machine.positions
-        samples.append(places[estimator._rows[positions]])
-        is_second.append(estimator._second if estimator._y is None else estimator._y[positions] > 0)
-    pair_of = np.repeat(np.arange(len(pairs)), [len(machine.positions) for machine in machines])
-    label = pairs[pair_of, np.concatenate(is_second).astype(int)]
-    return np.concatenate(samples), pair_of, label
+    machines = _machines_of(model.without_data())  # they share one `_X`, in which `_support` has positions
+    X, pairs = machines[0]._X, combinations(range(len(model.classes_)), 2)
+    label, expansions = np.zeros(X.shape[0], dtype=np.intp), [machine._support() for machine in machines]
+    for machine, (positions, _), (first, second) in zip(machines, expansions, pairs, strict=True):
+        label[positions] = np.where(machine._second, second, first)
+    rows, values = (np.concatenate(arrays) for arrays in zip(*expansions, strict=True))
+    columns = np.repeat(np.arange(len(machines)), [len(positions) for positions, _ in expansions])
+    coef = sp.csr_array((values, (rows, columns)), shape=(len(label), len(machines)))
+    order = np.argsort(label, kind="stable")
+    parts = []
+    for start, stop in pairwise(np.append(0, np.cumsum(np.bincount(label)))):
+        block = coef[order[start:stop]]
+        used = np.unique(block.indices)
+        if len(used):
+            parts.append(CoefBlock(int(start), int(stop), used, block[:, used].toarray()))
+    return X[order], parts
 
 
 def stack(parts: list[Any]) -> Any:
     """Return the samples of all parts as one array or CSR matrix."""
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
-
-
-def _take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return these rows of X, ascending, as a view if they are consecutive."""
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
-        return X[rows[0] : rows[-1] + 1]
-    return X[rows]
 
 
 def add_kernel_scores(

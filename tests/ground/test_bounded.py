@@ -178,8 +178,7 @@ def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
     Z = classified(far_out, 2, 3000)[0]
     made = sp.csr_array if sparse else np.asarray
     model = SVM(1e3, gamma=1.0, tol=1e-2, max_iter=300).fit(made(X), y)
-    scorer = scorer_of(model).scorer
-    assert scorer._by_differences
+    assert scorer_of(model).scorer._gram._uses_differences
     exact = []
     monkeypatch.setattr(
         Scorer,
