@@ -114,7 +114,6 @@ _SPARSE_MACHINES = (
         ),
         exports={
             "certify_l0": "polyopt.sparse.certificate",
-            "centre_prices": "polyopt.sensitivity",
             "CrossEntropySettings": "polyopt.sparse.settings",
             "cross_entropy_minimize": "polyopt.optim.cross_entropy",
         },
