@@ -137,16 +137,6 @@ def pattern_cost(
     return Sensitivity("C", C, slope, value, "L − C Σ σⱼ sⱼ", two_sided)
 
 
-def switching_on(C: float, rates: ArrayLike) -> Vector:
-    """Return lower bounds (p,) on the change of the L0 score if one centre j is added to the pattern.
-
-    As the cap on a coefficient rises, the loss falls at a rate of at most r_j = t_j (K'Yu)_j (`rates`). Here
-    t_j is the centre's label, K the kernel matrix of samples and centres, Y = diag(y), and u the margins'
-    multipliers, which are dual feasible for every pattern. So the score rises by at least 1 − C² [r_j]_+.
-    """
-    return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
-
-
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
     """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻); `s` has the terms s⁺ + s⁻."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)

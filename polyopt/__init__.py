@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from polyopt.polyhedral.polyceptron import Polyceptron as Polyceptron
     from polyopt.polyhedral.spla1 import SPLA1 as SPLA1
     from polyopt.sensitivity import binding as binding
-    from polyopt.sensitivity import centre_prices as centre_prices
     from polyopt.sensitivity import sensitivities as sensitivities
     from polyopt.sparse.certificate import certify_l0 as certify_l0
     from polyopt.sparse.certificate import certify_one_norm as certify_one_norm
@@ -107,6 +106,7 @@ _GONE = {
     "FaceSearch": "use GridSearchCV of scikit-learn over n_faces; polytope_.redundant marks faces to drop",
     "L1Point": "fit for each penalty__l1 in turn",
     "PolytopeSearch": "use GridSearchCV of scikit-learn over C, sgd__perplexity and inside_label",
+    "centre_prices": "the multipliers of a cap, letter s in duals_, are the rates",
     "certify_cpm_hard": "use certify_program on the programs of formulations.cpm_margins",
     "certify_solution": "use certify(program, (X, y), solution)",
     "certify_soft_rmm": "use certify_rmm with D=",

@@ -1,7 +1,7 @@
 """Sensitivity of a fitted estimator's optimum, from its multipliers: slopes, and the samples that bind it.
 
-:mod:`formulations.sensitivity` has the formulas and their sources. `sensitivities`, `binding` and
-`centre_prices` take an estimator; below them is a function for each machine, which its method's entry names.
+:mod:`formulations.sensitivity` has the formulas and their sources. `sensitivities` and `binding` take
+an estimator; below them is a function for each machine, which its method's entry names.
 """
 
 import warnings
@@ -98,25 +98,6 @@ def binding(estimator: Any) -> pd.DataFrame:
             "total": float(sizes.sum()), "largest": float(sizes.max()), "samples": tuple(samples[:3]),
         })  # fmt: skip
     return pd.DataFrame(families)
-
-
-def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
-    """Return the gains of the L0 machine, fitted to two classes, by one more centre.
-
-    The frame has one row per sample that is no centre, the largest rate first: ``sample``; ``rate``, the
-    decrease of the loss per unit of the cap on its coefficient, from 0; and ``least_change``, 1 − C² rate, a
-    lower bound on the change of the score: if it is positive, the centre cannot lower the score.
-    """
-    if not isinstance(estimator, CrossEntropySVM):
-        raise TypeError(f"centre_prices is of a CrossEntropySVM, not of {type(estimator).__name__}")
-    check_is_fitted(estimator)
-    if len(estimator.classes_) != 2:
-        raise ValueError("centre_prices is of two classes: ask the machines in estimators_")
-    caps = estimator.duals_.query("letter == 's' and state == 'held at 0'")
-    rates = caps["multiplier"].to_numpy()
-    least = slopes.switching_on(estimator.C, rates)
-    gains = pd.DataFrame({"sample": caps["sample"].to_numpy(), "rate": rates, "least_change": least})
-    return gains.sort_values("rate", ascending=False, kind="stable", ignore_index=True)
 
 
 def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:

@@ -53,8 +53,7 @@ def compare(
     splits: Annotated[
         int, Option(min=1, help="Splits into training and test part: means, intervals, differences.")
     ] = 1,
-    seeds: Annotated[int, Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
-    seed: Annotated[int, Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the first split, and of the solvers.")] = 0,
     time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
     csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
@@ -105,7 +104,7 @@ def compare(
     raise_if_stopped()
     with progress("", quiet):
         comparison = run(
-            datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
+            datasets, chosen, settings=given, seed=seed, splits=splits, time_limit=time_limit,
             prove=prove,
         )  # fmt: skip
     tell("what was done by then is printed")

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Difference, Proof, Row, Summary, differences_of, proofs_of, summaries_of
-from polyopt.compare.tables import fit_tables, repeat_notes, repeat_tables, shown_differences
+from polyopt.compare.tables import fit_tables, repeat_notes, repeat_tables
 from polyopt.methods import METHODS
 
 
@@ -19,26 +19,25 @@ class Comparison:
 
     rows: tuple[Row, ...]  #: in the order of computation: the exact solver's row, then the fast one's
     datasets: tuple[Prepared, ...]  #: the data sets
-    seed: int = 0  #: as in :func:`compare`, like `time_limit`, `seeds` and `splits`
+    seed: int = 0  #: as in :func:`compare`, like `time_limit` and `splits`
     time_limit: float | None = None
     seconds: float = 0.0  #: total time
     interrupted: bool = False  #: True if the run was stopped before its end
-    seeds: int = 1
     splits: int = 1
     given: str = ""  #: the argument `settings` as text
 
     @property
     def is_repeated(self) -> bool:
-        """True if there are several splits or seeds."""
-        return self.seeds > 1 or self.splits > 1
+        """True if there are several splits."""
+        return self.splits > 1
 
     @property
     def first_rows(self) -> tuple[Row, ...]:
-        """The rows of the first split and seed, which have estimators."""
-        return tuple(row for row in self.rows if row.split == self.seed == row.seed)
+        """The rows of the first split, which have estimators."""
+        return tuple(row for row in self.rows if row.split == self.seed)
 
     def summaries(self) -> list[Summary]:
-        """Return means over splits and seeds, with intervals, for each data set, method and solver."""
+        """Return means over splits, with intervals, for each data set, method and solver."""
         return summaries_of(self.rows, self._ratios())
 
     def differences(self) -> list[Difference]:
@@ -46,7 +45,7 @@ class Comparison:
         return differences_of(self.rows, self._ratios())
 
     def proofs(self) -> list[Proof]:
-        """Return the gap of each solver to the bound on all points, for the first split and seed."""
+        """Return the gap of each solver to the bound on all points, for the first split."""
         return proofs_of(self.first_rows)
 
     def _ratios(self) -> dict[str, float]:
@@ -86,7 +85,7 @@ class Comparison:
         ]  # fmt: skip
         return {
             "seed": self.seed, "time_limit": self.time_limit, "seconds": self.seconds,
-            "interrupted": self.interrupted, "notes": self.notes(), "data": sets, "seeds": self.seeds,
+            "interrupted": self.interrupted, "notes": self.notes(), "data": sets,
             "splits": self.splits, "settings": self.given, "rows": [row.to_dict() for row in self.rows],
             "means": [each.to_dict() for each in self.summaries()] if self.is_repeated else [],
             "differences": [each.to_dict() for each in self.differences()],
@@ -103,7 +102,7 @@ class Comparison:
                 tests += f"; of {', '.join(published)} the publisher's, one split"
         notes = [f"Settings given: {self.given}."] if self.given else []
         if self.is_repeated:
-            notes += repeat_notes(self.splits, self.seeds, *self._shown())
+            notes += repeat_notes(self.splits)
         elif self.datasets:
             sizes = ", ".join(f"{100 / len(d.y_test):.1f} on {d.name}" for d in self.datasets)
             notes.append(
@@ -134,15 +133,6 @@ class Comparison:
         if self.interrupted:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes
-
-    def _shown(self) -> tuple[int, int]:
-        """Return the number of differences in the tables, and of all."""
-        differences, means = self.differences(), self.summaries()
-        n_shown = 0
-        for data in self.datasets:
-            pairs = [each for each in differences if each.data == data.name]
-            n_shown += len(shown_differences(pairs, [each for each in means if each.data == data.name]))
-        return n_shown, len(differences)
 
     def _tuned(self) -> dict[str, list[str]]:
         """Return settings chosen for the data, such as ``B=8.47 (rmm on wbc)``, by their rule."""

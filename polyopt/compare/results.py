@@ -6,8 +6,8 @@ too small. Of values on J splits, whose standard deviation is s, the interval is
     mean ± t(J − 1) s √(1/J + n_test/n_train),
 
 t being the 97.5 % point of Student's distribution: the corrected resampled t of Nadeau & Bengio (2003),
-Inference for the generalization error, Machine Learning 52, 239-281. Of several seeds on a split the mean
-counts as the split's value. A spread of zero is no sign of certainty on so few samples: there is no interval.
+Inference for the generalization error, Machine Learning 52, 239-281. A spread of zero is no sign of certainty
+on so few samples: there is no interval.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Row:
     status: str  #: status of the solver, or the reason for which there is no fit
     split: int = 0  #: seed of the split
     seed: int = 0  #: seed of the solver
-    #: The fitted estimator; None for a failed fit, and for all but the first split and seed.
+    #: The fitted estimator; None for a failed fit, and for all but the first split.
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,15 +72,13 @@ _ROUNDING = 1e-12  # difference of equal test errors by rounding
 class Summary:
     """Means over all fits of a method by a solver on a data set; largest gap and residual, weakest claim.
 
-    The interval of the mean test error is over the splits, or over the seeds of one split; nan if there is
-    none. Failed fits have no estimator.
+    The interval of the mean test error is over the splits, nan if there is none. Failed fits have none.
     """
 
     data: str
     method: str
     solver: str
     fits: int
-    splits: int
     failed: int
     objective: float
     bound: float
@@ -128,11 +126,11 @@ class Difference:
         return as_plain({**asdict(self), "verdict": self.verdict})
 
 
-def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float, float]:
-    """Return the mean of values, one for each split or seed, and the ends of its interval.
+def interval(values: Iterable[float], ratio: float) -> tuple[float, float, float]:
+    """Return the mean of values, one for each split, and the ends of its interval.
 
-    `ratio` is the number of test samples per training sample of a split, 0 for independent values. The ends
-    are nan for fewer than two values, or equal values.
+    `ratio` is the number of test samples per training sample of a split. The ends are nan for fewer than two
+    values, or equal values.
     """
     from scipy.stats import t
 
@@ -173,20 +171,14 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 
 
 def _by_split(rows: Sequence[Row]) -> dict[int, float]:
-    """Return the mean test error of each split whose fits all have an estimator."""
-    errors: dict[int, list[float]] = {}
-    for row in rows:
-        errors.setdefault(row.split, []).append(row.test_error)
-    return {split: float(np.mean(each)) for split, each in errors.items() if not np.isnan(each).any()}
+    """Return the test error of each split whose fit has an estimator."""
+    return {row.split: row.test_error for row in rows if not np.isnan(row.test_error)}
 
 
 def _summary(rows: list[Row], ratio: float) -> Summary:
     first, fitted = rows[0], [row for row in rows if not np.isnan(row.test_error)]
-    by_split = _by_split(rows)
     failed = len(rows) - len(fitted)
-    is_split = len({row.split for row in rows}) > 1
-    errors = list(by_split.values()) if is_split else [row.test_error for row in fitted]
-    error = interval(errors, ratio if is_split else 0.0)
+    error = interval(_by_split(rows).values(), ratio)
     if failed:  # a mean without the failed fits is not one over the splits
         error = (error[0], np.nan, np.nan)
     error = (error[0], *np.clip(error[1:], 0.0, 1.0).tolist())
@@ -200,7 +192,7 @@ def _summary(rows: list[Row], ratio: float) -> Summary:
 
     sizes = [np.nan if row.complexity is None else float(row.complexity) for row in fitted]
     return Summary(
-        first.data, first.method, first.solver, len(rows), len({row.split for row in rows}), failed,
+        first.data, first.method, first.solver, len(rows), failed,
         mean(row.objective for row in fitted), mean(row.bound for row in fitted),
         largest(row.relative_gap for row in fitted), largest(row.residual for row in fitted),
         max((row.claim for row in rows), key=_CLAIMS.index), mean(sizes), first.counts,
@@ -231,7 +223,7 @@ class Proof:
 
 
 def proofs_of(rows: Iterable[Row]) -> list[Proof]:
-    """Return a proof for each data set and method with a bound, from rows of one split and seed."""
+    """Return a proof for each data set and method with a bound, from rows of one split."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.data, row.method), []).append(row)

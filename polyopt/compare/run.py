@@ -77,7 +77,7 @@ _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error
 
 def compare(
     data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA, methods: Iterable[str] | None = None, *,
-    settings: Mapping[str, Any] | None = None, seed: int = 0, seeds: int = 1, splits: int = 1,
+    settings: Mapping[str, Any] | None = None, seed: int = 0, splits: int = 1,
     time_limit: float | None = None, prove: bool = False, on_row: Callable[[Row], None] | None = None,
 ) -> Comparison:  # fmt: skip
     """Solve each method's program exactly and by its fast solver, and certify both.
@@ -95,10 +95,9 @@ def compare(
     settings : mapping of str to object, optional
         Parameters of the estimators that replace the methods' own, such as ``{"C": 10.0}``; each is for the
         methods that have it. With a kernel, a linear method's name stands for the same method's with kernels.
-    seed, seeds, splits : int
-        First seed of the splits and of the stochastic solvers; fits of each method that uses randomness, and
-        splits into training and test part, each with one seed after the other. Data whose test part is the
-        publisher's have one split.
+    seed, splits : int
+        Seed of the first split and of the stochastic solvers; splits into training and test part, with one
+        seed after the other. Data whose test part is the publisher's have one split.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
     prove : bool
@@ -109,12 +108,12 @@ def compare(
     """
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)
-    seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
+    splits = arguments.whole("splits", splits)
     by_method = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _number_names([load(each) if isinstance(each, str) else each for each in several])
     datasets = tuple(prepare(dataset, seed) for dataset in loaded)
-    race = _Race(by_method, range(seed, seed + seeds), time_limit, prove, on_row)
+    race = _Race(by_method, seed, time_limit, prove, on_row)
     counts = [1 if first.published else splits for first in datasets]
     interrupted = False
     try:
@@ -130,7 +129,7 @@ def compare(
         interrupted = True
     seconds = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, seeds, splits,
+        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, splits,
         given_text(by_method),
     )  # fmt: skip
 
@@ -141,25 +140,18 @@ class _Race:
     clock: Clock  # of the whole race, stopped if Ctrl-C ends a fit
 
     def __init__(
-        self, by_method: Mapping[str, Mapping[str, Any]], seeds: range, time_limit: float | None, prove: bool,
+        self, by_method: Mapping[str, Mapping[str, Any]], seed: int, time_limit: float | None, prove: bool,
         on_row: Callable[[Row], None] | None,
     ):  # fmt: skip
         self.rows: list[Row] = []
-        self._by_method, self._seeds = by_method, seeds
+        self._by_method, self._seed = by_method, seed
         self._time_limit, self._on_row = time_limit, on_row
         self._solvers = {name: find_method(name).solvers(prove) for name in by_method}
 
     @property
     def size(self) -> int:
         """Number of fits on each split."""
-        return sum(len(solvers) * len(self._seeds_of(name)) for name, solvers in self._solvers.items())
-
-    def _seeds_of(self, name: str) -> range:
-        try:
-            with answering_for(find_method(name)):
-                return self._seeds if find_method(name).is_random else self._seeds[:1]
-        except MethodError:  # its fit says how another package's entry is wrong
-            return self._seeds[:1]
+        return sum(map(len, self._solvers.values()))
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
         """Fit all methods on one split; finished rows are kept if it is interrupted."""
@@ -168,21 +160,20 @@ class _Race:
             settings, error = _settings(method, data, self._by_method[name])
             best: Row | None = None
             for solver in solvers:
-                for seed in self._seeds_of(name):
-                    self.end_if_stopped()
-                    step.name(f"{name} {solver} on {data.name}")
-                    seconds = self._time_limit
-                    searches = solver == method.proving or (method.is_integer and solver == "exact")
-                    if seconds is None and searches:
-                        seconds = SEARCH_SECONDS
-                    fit_args = {"settings": settings, "time_limit": seconds, "seed": seed}
-                    start = best.estimator if best is not None and solver == method.proving else None
-                    row = _fit(method, solver, fit_args, data, error, start)
-                    row = replace(row, split=split, seed=seed)
-                    if row.estimator is not None and (best is None or row.objective < best.objective):
-                        best = row
-                    self._append(row)
-                    step.done()
+                self.end_if_stopped()
+                step.name(f"{name} {solver} on {data.name}")
+                seconds = self._time_limit
+                searches = solver == method.proving or (method.is_integer and solver == "exact")
+                if seconds is None and searches:
+                    seconds = SEARCH_SECONDS
+                fit_args = {"settings": settings, "time_limit": seconds, "seed": self._seed}
+                start = best.estimator if best is not None and solver == method.proving else None
+                row = _fit(method, solver, fit_args, data, error, start)
+                row = replace(row, split=split, seed=self._seed)
+                if row.estimator is not None and (best is None or row.objective < best.objective):
+                    best = row
+                self._append(row)
+                step.done()
 
     def end_if_stopped(self) -> None:
         """Raise KeyboardInterrupt after Ctrl-C in a fit or a search of settings that kept its point."""
@@ -190,9 +181,8 @@ class _Race:
             raise KeyboardInterrupt
 
     def _append(self, row: Row) -> None:
-        # Pictures need the estimators of the first split and seed; all others would fill the memory.
-        is_first = row.split == self._seeds.start == row.seed
-        self.rows.append(row if is_first else replace(row, estimator=None))
+        # Pictures need the estimators of the first split; all others would fill the memory.
+        self.rows.append(row if row.split == self._seed else replace(row, estimator=None))
         if self._on_row is not None:
             self._on_row(row)
         if row.status == str(Status.INTERRUPTED):

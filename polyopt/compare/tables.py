@@ -19,7 +19,6 @@ from polyopt.compare.results import LEVEL, Difference, Proof, Row, Summary
 # Widths of a terminal: claims in words; one more digit; conditions in full.
 _WORDS_WIDTH, _DIGITS_WIDTH, _FULL_WIDTH = 112, 96, 140
 _SHORT_CONDITIONS = {"stationarity": "stat.", "complementarity": "compl."}
-_MAX_DIFFERENCES = 15  # shown of one data set; of more, those to the best method
 
 
 @dataclass(frozen=True)
@@ -203,11 +202,8 @@ def proof_columns(
 
 def _proof_table(proofs: Sequence[Proof], width: int) -> Table:
     """Return a table of the bounds, and each solver's gap and seconds, with fewer digits if it is narrow."""
-    for digits, with_seconds in ((7, True), (5, True), (7, False), (5, False)):
-        columns = proof_columns(proofs, digits, with_seconds=with_seconds)
-        needs = [max(len(c.head), *(len(c.cell(proof)) for proof in proofs)) for c in columns]
-        if sum(needs) + 2 * len(needs) <= width:
-            break
+    with_seconds = width >= _WORDS_WIDTH
+    columns = proof_columns(proofs, 7 if with_seconds else 5, with_seconds=with_seconds)
     seconds = ", and seconds" if with_seconds else ""
     return terminal_table(
         columns, proofs, width, title=f"Gap to the bound on all points, in percent{seconds}"
@@ -274,8 +270,7 @@ def repeat_tables(
         pairs = [difference for difference in differences if difference.data == name]
         if pairs:
             title = f"{name}: differences of test error, in points"
-            shown = shown_differences(pairs, means)
-            parts += [terminal_table(DIFFERENCE_COLUMNS, shown, width, title=title, gap=1), Text()]
+            parts += [terminal_table(DIFFERENCE_COLUMNS, pairs, width, title=title, gap=1), Text()]
     parts += _meanings([summary.claim for summary in summaries], width)
     for s in summaries:
         if s.failed:
@@ -285,32 +280,13 @@ def repeat_tables(
     return Group(*parts)
 
 
-def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
-    """Return all differences on a data set, or of many methods those to the lowest mean test error."""
-    if len(differences) <= _MAX_DIFFERENCES:
-        return list(differences)
-    fast = {(d.method, d.solver) for d in differences} | {(d.other, d.other_solver) for d in differences}
-    fitted = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
-    best = min(fitted, key=lambda summary: summary.test_error).method
-    return [difference for difference in differences if best in (difference.method, difference.other)]
-
-
-def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> list[str]:
-    """Explain how means, intervals and differences, of which `n_shown` are printed, are computed."""
+def repeat_notes(splits: int) -> list[str]:
+    """Explain how means, intervals and differences are computed."""
     level = f"{100 * LEVEL:.0f} %"
-    if splits == 1:
-        return [
-            f"Means and {level} intervals are over {seeds} seeds of the solvers that use chance, on one "
-            "split: they say nothing of other data. --splits 10 does, and compares the methods."
-        ]
-    by_seeds = f", of the mean over {seeds} seeds where a solver uses chance" if seeds > 1 else ""
-    more = ""
-    if n_shown < n_differences:
-        more = f" Shown are those to the lowest mean error; --json and --csv have all {n_differences}."
     return [
-        f"Means are over {splits} splits{by_seeds}. Intervals are {level} of Student's t over the splits, "
+        f"Means are over {splits} splits. Intervals are {level} of Student's t over the splits, "
         "with the variance corrected for the training samples they share (Nadeau & Bengio 2003). Gap and "
         "residual are the largest, the claim is the weakest.",
         "Differences are of test errors split by split, in points, by the fast solvers. Each interval is for "
-        f"one pair alone: of many, some miss by chance.{more}",
+        "one pair alone: of many, some miss by chance.",
     ]

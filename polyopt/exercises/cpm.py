@@ -26,7 +26,6 @@ def _dual() -> Any:
 
 
 cpm_1 = Formula(**_WORDS["cpm_1"], program=_dual)
-
 cpm_2 = Number(**_WORDS["cpm_2"])
 
 

@@ -148,11 +148,6 @@ class Formula(Exercise):
     def _made(self) -> Statement:
         return self.program()
 
-    @cached_property
-    def letters(self) -> dict[str, str]:
-        """Meaning of the letters of the program, besides its variables."""
-        return dict(self._made.letters)
-
     def _difference(self, trial: Trial, formula: str) -> float:
         if self.of == "objective":
             return trial.objective_difference(formula)

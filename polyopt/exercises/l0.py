@@ -20,7 +20,6 @@ def _program(make: Any) -> Any:
 
 
 l0_1 = Formula(**_WORDS["l0_1"], program=lambda: _program(one_norm.primal))
-
 l0_2 = Formula(**_WORDS["l0_2"], program=lambda: _program(one_norm.dual))
 
 
@@ -42,7 +41,5 @@ def _judge_pattern(pattern: Any) -> str | None:
 
 
 l0_3 = Find(**_WORDS["l0_3"], data={"X": _X, "y": _Y}, judge=_judge_pattern)
-
 l0_4 = Number(**_WORDS["l0_4"])
-
 l0_5 = Number(**_WORDS["l0_5"])

@@ -22,9 +22,7 @@ def _program(make: Any) -> Any:
 
 
 plume_1 = Number(**_WORDS["plume_1"], tolerance=6e-4)
-
 plume_2 = Formula(**_WORDS["plume_2"], program=lambda: _program(plume.m_step))
-
 plume_3 = Formula(**_WORDS["plume_3"], program=lambda: _program(plume.m_step_dual), of="gate")
 
 

@@ -41,7 +41,6 @@ def _judge_inside(W: Any) -> str | None:
 
 
 polyceptron_3 = Find(**_WORDS["polyceptron_3"], data={"X": _X, "y": _Y}, judge=_judge_inside)
-
 polyceptron_4 = Number(**_WORDS["polyceptron_4"], data={"X": _X, "y": _Y})
 
 polyceptron_5 = Formula(

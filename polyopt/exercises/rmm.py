@@ -17,7 +17,6 @@ _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
 rmm_1 = Formula(**_WORDS["rmm_1"], program=lambda: rmm.qcqp(*two_blobs(6, 2, 0), B=1.5), of="spread")
-
 rmm_2 = Formula(**_WORDS["rmm_2"], program=lambda: rmm.qp_dual(*two_blobs(6, 2, 0), B=1.5))
 
 
@@ -53,5 +52,4 @@ def _judge_machine(answer: Any) -> str | None:
 
 
 rmm_4 = Find(**_WORDS["rmm_4"], data={"X": _X, "y": _Y}, judge=_judge_machine)
-
 rmm_5 = Formula(**_WORDS["rmm_5"], program=lambda: sigma_svm.primal(*two_blobs(6, 2, 0), D=0.3))

@@ -21,11 +21,8 @@ def _dual() -> Any:
 
 
 svm_1 = Formula(**_WORDS["svm_1"], program=_dual)
-
 svm_2 = Formula(**_WORDS["svm_2"], program=_dual, of="b")
-
 svm_3 = Number(**_WORDS["svm_3"])
-
 svm_4 = Number(**_WORDS["svm_4"])
 
 

@@ -17,8 +17,6 @@ from polyopt.exercises.exercise import Exercise
 from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, program_section
 
-_NAME = r"\*{0,2}(?:[a-z_]|[A-Z](?![a-z]))\w*(?: \([^)]*\))?"  # with its shape
-_ARGUMENT = re.compile(rf"({_NAME}(?:, {_NAME})*|\w+(?:Error|Warning)(?:, \w+Error)*|Returns[\w, ]*): ")
 _USAGE = (
     "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
     "<code>{0}.check(answer)</code>. The data of which a task speaks are <code>{0}.data</code>.</p>"
@@ -91,11 +89,9 @@ def _readable(
 ) -> None:
     """Convert a docstring to reStructuredText: escape bars, and make references plain numbers.
 
-    Indented formulas of a module keep their lines, and lines on arguments become a list.
+    Indented formulas of a module keep their lines.
     """
     formulas = _indented(lines) if what == "module" else set()
-    if what != "module":
-        _list_arguments(lines)
     for i, line in enumerate(lines):
         if i in formulas:
             continue
@@ -109,20 +105,6 @@ def _readable(
     for i in sorted(formulas, reverse=True):
         if i - 1 not in formulas:
             lines[i:i] = ["::", ""]
-
-
-def _list_arguments(lines: list[str]) -> None:
-    """Turn lines such as ``name: text``, with their indented continuations, into the items of a list."""
-    is_item, above = False, ""
-    for i, line in enumerate(lines):
-        found = _ARGUMENT.match(line)
-        if found and (is_item or not above.strip()):
-            lines[i], is_item = f"- ``{found[1]}``: {line[found.end() :]}", True
-        elif is_item and line.startswith("    "):
-            lines[i] = f"  {line.strip()}"
-        else:
-            is_item = False
-        above = line
 
 
 def _indented(lines: list[str]) -> set[int]:

@@ -1,6 +1,5 @@
 """The lab as a widget in Jupyter, VS Code and marimo: the same page, the same messages, no server."""
 
-import math
 import re
 from importlib import resources
 from typing import Any
@@ -10,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from polyopt.lab.engine import Engine
 from polyopt.lab.sets import beginning, state_of
-from polyopt.lab.state import machines, read_state
-from polyopt.methods.registry import method_of
+from polyopt.lab.state import read_state
 
 try:
     import anywidget
@@ -58,10 +56,6 @@ class Lab(anywidget.AnyWidget):
     ----------
     points : array_like of shape (n, 3), optional
         Points and their labels, -1 or +1, to begin with.
-    estimator : estimator, optional
-        A classifier of this package, fitted or not, whose machine and settings are taken over.
-    X, y : array_like of shape (n, 2) and (n,), optional
-        Points in place of `points`, and their labels of two classes; the later one is +1.
     **settings
         Settings of the state: ``machine="cpm"``, ``method="sgd"``, ``seed=1``, or those of the machine, such
         as ``C=10.0``. Points, machine, method, settings and seed are the dict ``state``.
@@ -70,12 +64,9 @@ class Lab(anywidget.AnyWidget):
     state = traitlets.Dict().tag(sync=True)
     height = traitlets.Int(640).tag(sync=True)
 
-    def __init__(
-        self, points: ArrayLike | None = None, *, estimator: Any = None, X: ArrayLike | None = None,
-        y: ArrayLike | None = None, **settings: Any,
-    ):  # fmt: skip
+    def __init__(self, points: ArrayLike | None = None, **settings: Any):
         height = settings.pop("height", 640)
-        begin = _begin(_points(points, X, y), estimator, settings)
+        begin = _begin(points, settings)
         self._engine = Engine(lambda message: self.send(message), begin)
         super().__init__(state=begin, height=height)
         self.on_msg(self._hear)
@@ -98,42 +89,15 @@ class Lab(anywidget.AnyWidget):
         super().close()
 
 
-def _points(points: ArrayLike | None, X: ArrayLike | None, y: ArrayLike | None) -> list[list[float]] | None:
-    """Return points and labels as a state lists them, or None; :func:`read_state` checks their numbers."""
-    if (X is None) != (y is None) or (points is not None and X is not None):
-        raise ValueError("give points, or X and y")
-    if points is None and X is None:
-        return None
-    if points is None:
-        plane, labels = np.asarray(X, dtype=float), np.asarray(y)
-        if plane.shape != (*labels.shape, 2):
-            raise ValueError(f"X must be (n, 2) and y (n,), not {plane.shape} and {labels.shape}")
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) != 2:
-            raise ValueError(f"y must be of two classes, not {len(classes)}")
-        points = np.column_stack([plane, 2 * codes - 1])
-    table = np.asarray(points, dtype=float)
-    if table.ndim != 2 or table.shape[1] != 3:
-        raise ValueError(f"points must be of shape (n, 3): x, y and label; not {table.shape}")
-    return table.tolist()
-
-
-def _begin(points: list[list[float]] | None, estimator: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def _begin(points: ArrayLike | None, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the state to begin with, checked; keys of a state are taken out of the `settings`."""
-    state = beginning() if points is None else state_of(points)
-    if estimator is not None:
-        method = method_of(estimator)
-        if method is None:
-            raise ValueError(f"estimator must be a classifier of polyopt, not a {type(estimator).__name__}")
-        machine = next(entry for entry in machines().values() if entry.method.home == method.home)
-        parameters = estimator.get_params()
-        values = {}
-        for name, setting in machine.settings.items():
-            value = parameters.get(name, setting.default)
-            is_tuned = setting.tuned and (value in (None, math.inf) or isinstance(value, str))
-            values[name] = None if is_tuned else value
-        state |= {"machine": machine.name, "method": parameters["solver"], "settings": values}
-    elif "machine" in settings:
+    state = beginning()
+    if points is not None:
+        table = np.asarray(points, dtype=float)
+        if table.ndim != 2 or table.shape[1] != 3:
+            raise ValueError(f"points must be of shape (n, 3): x, y and label; not {table.shape}")
+        state = state_of(table.tolist())
+    if "machine" in settings:
         state |= {"machine": settings.pop("machine"), "settings": {}}
         state.pop("method")
     state |= {name: settings.pop(name) for name in ("method", "seed") if name in settings}

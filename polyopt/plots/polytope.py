@@ -23,7 +23,7 @@ from polyopt.polytope import Polytope
 _LINES = ("-", "--", "-.", ":")  # of faces beyond the number of colours
 _INSIDE_OPACITY = 0.11
 _MAX_LEGEND = 8  # faces in a legend
-_MAX_FULL_LINES = 12  # faces whose lines are visible_faces across the picture; more would hide the inside
+_MAX_FULL_LINES = 12  # faces whose lines are drawn across the picture; more would hide the inside
 _MAX_CHARTS = 12  # faces with a bar chart
 _GRID = 400  # points of each axis at which the regions of the faces are coloured
 
@@ -175,46 +175,22 @@ def polytope_slices(
 def _draw_body(axes: style.Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
     """Draw the inside and the faces of a polytope in the plane; return the faces on its boundary."""
     part = plane.within(low, high)
-    if not part.is_empty and not part.is_flat:
-        axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_INSIDE_OPACITY, lw=0, zorder=1)
+    has_inside = not part.is_empty and not part.is_flat
+    if has_inside:
+        corners, incidence = part.vertices(), part.faces_of_vertices()
+        axes.fill(*corners.T, color=scene.inner_colour, alpha=_INSIDE_OPACITY, lw=0, zorder=1)
     visible_faces = set()
-    for k in range(plane.n_faces):
+    for k, (w, b) in enumerate(zip(plane.W, plane.b, strict=True)):
         colour, line = scene.look(k)
-        across = _segment(plane, k, low, high, is_edge=False)
-        if across is None:
-            continue
-        if plane.n_faces <= _MAX_FULL_LINES:
-            axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
-        edge = _segment(plane, k, low, high, is_edge=True)
-        if edge is not None:
-            axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
+        if plane.n_faces <= _MAX_FULL_LINES and w.any():
+            start = -b * w / (w @ w)
+            across = start, start + np.array([-w[1], w[0]])
+            axes.axline(*across, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
+        if has_inside and incidence[:, k].sum() == 2:
+            ends = corners[incidence[:, k]]
+            axes.plot(*ends.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
             visible_faces.add(k)
     return visible_faces
-
-
-def _segment(plane: Polytope, face: int, low: Array, high: Array, *, is_edge: bool) -> Array | None:
-    """Return the ends (2, 2) of a face's line in the picture, of an edge only its part in the polytope."""
-    unit = high - low
-    w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
-    size = float(np.hypot(*w))
-    if not size:
-        return None
-    start, along = -b * w / size**2, np.array([-w[1], w[0]]) / size
-    rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
-    if is_edge:
-        rest = np.arange(plane.n_faces) != face
-        W, b_rest = plane.W[rest] * unit, plane.b[rest] + plane.W[rest] @ low
-        rows = [np.vstack([rows[0], W]), np.append(rows[1], b_rest)]
-    slope, slack = rows[0] @ along, -(rows[0] @ start + rows[1])
-    is_parallel = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
-    if np.any(slack[is_parallel] < -1e-9):
-        return None
-    slope, slack = slope[~is_parallel], slack[~is_parallel]
-    steps = slack / slope
-    first, last = steps[slope < 0].max(), steps[slope > 0].min()
-    if last - first <= 1e-6:
-        return None
-    return low + unit * (start + np.array([[first], [last]]) * along)
 
 
 def _face_handles(scene: Scene, faces: list[int]) -> list[Any]:

@@ -6,9 +6,9 @@ pictures of each method. A last section compares every solver with a proven boun
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,22 +31,19 @@ from polyopt.report.programs import program_section
 _MAX_POINTS = 1500  # samples in a picture of the boundary, each a shape in the page
 
 
-@dataclass(frozen=True)
-class Picture:
-    """An SVG element with a label and a caption of whole sentences."""
-
-    image: str
-    label: str
-    caption: str
+def _picture(figure: Any, alt: str, label: str, caption: str) -> str:
+    """Return a figure as HTML with a label and a caption of whole sentences; `alt` is for screen readers."""
+    image, text = svg(figure, alt), f"<b>{escape(label)}.</b> {escape(caption)}"
+    return f"<figure>{image}<figcaption>{text}</figcaption></figure>"
 
 
-def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
+def pictures_of(data: Prepared, rows: list[Row]) -> list[str]:
     """Draw outputs, boundary in the plane, multipliers and run of one method on data of two classes."""
     method = METHODS[rows[0].method]
     fitted = [row for row in rows if row.estimator is not None]
     exact = next((row for row in fitted if row.solver == "exact"), None)
     fast = next((row for row in fitted if row.solver != "exact"), None)
-    functions: list[Callable[[], Picture]] = []
+    functions: list[Callable[[], str]] = []
     if first := exact or fast:
         functions.append(lambda: _outputs(data, first))
         is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
@@ -66,7 +63,7 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
     return pictures
 
 
-def _outputs(data: Prepared, row: Row) -> Picture:
+def _outputs(data: Prepared, row: Row) -> str:
     """Draw the outputs of the model of the table on the test samples, by class."""
     method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
     with new_panels(5.0, 4.6) as (figure, panels):
@@ -85,17 +82,17 @@ def _outputs(data: Prepared, row: Row) -> Picture:
         f"Of the model in the table ({row.solver}). Samples of the first class belong left of 0, those of "
         f"the second right of it; those on the wrong side are the test error, {100 * row.test_error:.1f} %."
     )
-    return Picture(svg(figure, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
+    return _picture(figure, f"Outputs of {method.title} on {data.name}", "Outputs", caption)
 
 
-def _boundary(data: Prepared, row: Row) -> Picture:
+def _boundary(data: Prepared, row: Row) -> str:
     """Draw the boundary of the model of the table, in the plane of its two features."""
     names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_legend_name(str(name)) for name in data.target_names]
     X, y = data.X_train, data.y_train
     figure = decision_boundary(row.estimator, X, y, axis_names=names, class_names=classes)
     caption = f"Of the model in the table ({row.solver}), with the training samples."
     label = f"Decision boundary of {METHODS[row.method].title} on {data.name}"
-    return Picture(svg(figure, label), "Decision boundary", caption)
+    return _picture(figure, label, "Decision boundary", caption)
 
 
 def _legend_name(text: str) -> str:
@@ -104,22 +101,22 @@ def _legend_name(text: str) -> str:
     return cut_short(text, 28)
 
 
-def _multipliers_of(row: Row) -> Picture:
+def _multipliers_of(row: Row) -> str:
     figure = multipliers(row.estimator.duals_, B=getattr(row.estimator, "B", None))
     caption = (
         "Multipliers of the exact solution on all features: above by size, without zeros, below against the "
         "sample's output f."
     )
-    return Picture(svg(figure, f"Multipliers of {row.method} on {row.data}"), "Multipliers", caption)
+    return _picture(figure, f"Multipliers of {row.method} on {row.data}", "Multipliers", caption)
 
 
-def _run(row: Row, exact: Row | None) -> Picture:
+def _run(row: Row, exact: Row | None) -> str:
     history = trace(row.estimator)
     reference = None if exact is None else exact.objective
     figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
     values = "objective and bound" if "bound" in history else "objective"
     caption = f"The {values} by iteration of the fast solver ({row.solver}) on all features."
-    return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
+    return _picture(figure, f"Run of {row.solver} for {row.method} on {row.data}", "The run", caption)
 
 
 _COMPARED = (
@@ -143,7 +140,7 @@ def write_report(
     if proofs := comparison.proofs():
         title = contents.heading(2, "how far from proven", "How far from proven")
         table = rows_table(proof_columns(proofs), proofs, "comparison")
-        picture = f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div>"
+        picture = f"<div class='pictures'>{_gap_picture(proofs)}</div>"
         sections.append(f"<section>{title}<p class='quiet'>{_COMPARED}</p>{table}{picture}</section>")
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
@@ -195,31 +192,31 @@ def _data_section(
         settings = f" <span class='quiet'>{escape(fits[0].settings)}</span>"
         parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
         parts.append("<div class='pictures'>")
-        parts += [_figure(picture) for picture in pictures_of(data, fits)]
+        parts += pictures_of(data, fits)
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
 
 
 def _repeats_section(comparison: Comparison, name: str) -> str:
-    """Return means over splits and seeds, differences between methods, and all fits, on one data set."""
+    """Return means over splits, differences between methods, and all fits, on one data set."""
     means = [summary for summary in comparison.summaries() if summary.data == name]
     pairs = [difference for difference in comparison.differences() if difference.data == name]
     fits = [row for row in comparison.rows if row.data == name]
     columns = fit_columns(fits)
     columns[2:2] = [
-        Column("split", lambda row: str(row.split)), Column("seed", lambda row: str(row.seed)),
+        Column("split", lambda row: str(row.split)),
         Column("settings", lambda row: row.settings, is_text=True),
     ]  # fmt: skip
     columns.append(Column("status", lambda row: row.status, is_text=True))
-    parts = ["<h3>Means over splits and seeds</h3>", rows_table(mean_columns(means), means)]
+    parts = ["<h3>Means over splits</h3>", rows_table(mean_columns(means), means)]
     if pairs:
         parts += ["<h3>Differences of test error, in points</h3>", rows_table(DIFFERENCE_COLUMNS, pairs)]
     parts.append(f"<details><summary>All {len(fits)} fits</summary>{rows_table(columns, fits)}</details>")
-    parts.append("<h3>The first split and seed</h3>")
+    parts.append("<h3>The first split</h3>")
     return "\n".join(parts)
 
 
-def _gap_picture(proofs: list[Proof]) -> Picture:
+def _gap_picture(proofs: list[Proof]) -> str:
     several = len({proof.method for proof in proofs}) > 1
     names = [f"{proof.method} on {proof.data}" if several else proof.data for proof in proofs]
     runs = {name: proof.run for name, proof in zip(names, proofs, strict=True)}
@@ -227,12 +224,7 @@ def _gap_picture(proofs: list[Proof]) -> Picture:
         name: {solver: (proof.seconds[solver], gap) for solver, gap in proof.gaps.items()}
         for name, proof in zip(names, proofs, strict=True)
     }
-    return Picture(svg(gaps(runs, ends), "Gap against time"), "Gap against time", _CAPTION)
-
-
-def _figure(picture: Picture) -> str:
-    caption = f"<b>{escape(picture.label)}.</b> {escape(picture.caption)}"
-    return f"<figure>{picture.image}<figcaption>{caption}</figcaption></figure>"
+    return _picture(gaps(runs, ends), "Gap against time", "Gap against time", _CAPTION)
 
 
 def _badge(claim: str) -> str:

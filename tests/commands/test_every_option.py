@@ -22,7 +22,7 @@ TRIALS = {
          r"rmm,exact,rmm.qp,\"C=0.5, kernel=linear, B=1.5\".*,1,1$"),
         ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --json --quiet",
          r'"settings": "C=1, kernel=poly, D=0.3, gamma=0.5, degree=2"'),
-        ("--data DATA --methods cpm --faces 2 --set n_init=2 --splits 2 --seeds 2 --report OUT",
+        ("--data DATA --methods cpm --faces 2 --set n_init=2 --splits 2 --report OUT",
          r"Settings given: n_faces=2, n_init=2\."),
         ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60", r"^ +global"),
     ],
@@ -299,7 +299,6 @@ def test_doctor_tries_each_solver(monkeypatch, value, message):
         ("fit DATA --method ce-svm --set search.x=1", "--set: search has no setting 'x'; it has n_samples"),
         ("fit DATA --method svm --set C.x=1", "--set: C has no settings of its own, and so no 'x'"),
         ("compare --data DATA --splits 0", "'--splits'"),
-        ("compare --data DATA --seeds 0", "'--seeds'"),
     ],
 )
 def test_what_is_refused_is_told_in_a_sentence(line, message, files):

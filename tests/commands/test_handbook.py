@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import polyopt
 from polyopt.cli import app
-from polyopt.handbook import extension, site
+from polyopt.handbook import site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.site import hand_written, write_sources
 
@@ -133,28 +133,6 @@ def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
         assert not re.search(r"<aside class=\"[a-z-]+\">", text), path
         assert not re.search(r"</math>[.,;:)]", re.sub(r"</math>[.,;:)!?]+</span>", "", text)), path
         assert not re.search(r"<div class='scroll'>", text), path
-
-
-def test_lines_on_arguments_become_a_list():
-    """Names with shapes, continuations and errors are items; a sentence with a colon stays one."""
-    text = [
-        "Fit it.",
-        "",
-        "X (n, m): samples,",
-        "    scaled.",
-        "tol, C: numbers.",
-        "ValueError: no data.",
-        "",
-    ]
-    text += ["A method is known: by its name,", "or not."]
-    extension._readable(None, "function", "", None, None, text)
-    assert text[2:6] == [
-        "- ``X (n, m)``: samples,",
-        "  scaled.",
-        "- ``tol, C``: numbers.",
-        "- ``ValueError``: no data.",
-    ]
-    assert text[7:] == ["A method is known: by its name,", "or not."]
 
 
 def test_the_reference_has_every_name_that_the_pages_import():

@@ -38,7 +38,6 @@ from polyopt import (
     SPLA1,
     SVM,
     ConvexPolytopeMachine,
-    CrossEntropySettings,
     CrossEntropySVM,
     FacePenalty,
     LogisticPolytopes,
@@ -48,7 +47,6 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
     binding,
-    centre_prices,
     sensitivities,
 )
 from polyopt.datasets import load
@@ -460,26 +458,6 @@ def test_binding_counts_what_holds():
     assert both == pytest.approx(-row(machine, "B")["derivative"])
 
 
-def test_switching_a_centre_on_pays_at_its_rate_and_no_more():
-    data = invented()
-    machine = CrossEntropySVM(0.8, random_state=0, search=CrossEntropySettings(n_samples=20)).fit(
-        data.X, data.y, sample_weight=data.w
-    )
-    prices, sigma = centre_prices(machine), machine.solution_["sigma"]
-    assert set(prices["sample"]) == set(np.flatnonzero(sigma == 0))
-    assert prices["rate"].is_monotonic_decreasing
-    program = l0.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
-    L, small = program.solve().objective, 1e-4
-    for j, rate, least in prices.iloc[[0, 1, -1]].itertuples(index=False):
-        some, whole = sigma.copy(), sigma.copy()
-        some[j], whole[j] = small, 1.0
-        slope = (L - program.set(sigma=some).solve().objective) / (0.8 * small)
-        assert slope == pytest.approx(rate, rel=1e-4, abs=1e-7)
-        change = 1.0 + 0.8 * (program.set(sigma=whole).solve().objective - L)
-        assert change >= least - 1e-9
-    np.testing.assert_array_equal(slopes.switching_on(2.0, [-1.0, 0.5]), [1.0, -1.0])
-
-
 # -- refusals ---------------------------------------------------------------------------------------
 
 
@@ -491,8 +469,6 @@ def test_what_has_no_slopes_is_refused():
         sensitivities(LogisticSearch())
     with pytest.raises(NotFittedError):
         sensitivities(SVM())
-    with pytest.raises(TypeError, match="centre_prices is of a CrossEntropySVM"):
-        centre_prices(SVM())
     batch = Polyceptron(2, random_state=0, n_init=1).fit(data.X, data.y)
     for ask in (sensitivities, binding):
         with pytest.raises(ValueError, match=r"solver='batch' of Polyceptron has no multipliers.*'exact'"):

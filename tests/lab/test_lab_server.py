@@ -180,13 +180,10 @@ def test_without_what_it_needs_it_says_what_to_install(monkeypatch):
 
 def test_the_widget_answers_the_same_messages(monkeypatch):
     widget = pytest.importorskip("polyopt.lab.widget")
-    from polyopt import RelativeMarginMachine
-
     for part in ("bundle", "style"):
         monkeypatch.setattr(widget, part, str)
     sent = []
-    points = np.array(some_points(10))
-    lab = widget.Lab(estimator=RelativeMarginMachine(B=3.0, kernel="linear"), X=points[:, :2], y=points[:, 2])
+    lab = widget.Lab(np.array(some_points(10)), machine="rmm", B=3.0)
     monkeypatch.setattr(type(lab), "send", lambda self, message: sent.append(message))
     lab._hear(lab, {"id": 1, "op": "hello"}, [])
     begin = sent[0]["state"]
@@ -204,11 +201,9 @@ def test_the_widget_answers_the_same_messages(monkeypatch):
         ({"points": [[0, 0]]}, "shape"),
         ({"points": [[0, 0, 1], [1, 1, 1]]}, "two classes"),
         ({"points": [[0, np.nan, 1], [1, 1, -1]]}, "coordinates"),
-        ({"X": [[0, 0]]}, "X and y"),
-        ({"X": [[0, 0], [1, 1]], "y": [1, 1]}, "two classes"),
+        ({"X": [[0, 0]]}, "no setting 'X'"),
         ({"machine": "nonsense"}, "not known"),
         ({"C": -1.0}, "C must be"),
-        ({"estimator": "no machine"}, "classifier of polyopt"),
     ],
     ids=str,
 )
