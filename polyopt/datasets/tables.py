@@ -98,20 +98,6 @@ def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def labels_of_numbers(words: list[str]) -> Labels:
-    """Return labels of a format in which ``+1``, ``1`` and ``1.0`` are the same number.
-
-    They are int64 if all are whole numbers, float64 if different numbers stay different, else texts.
-    """
-    exact = {word: Decimal(word) for word in set(words)}
-    numbers = set(exact.values())
-    if all(number == number.to_integral_value() and _fits(int(number)) for number in numbers):
-        return np.array([int(exact[word]) for word in words], dtype=np.int64)
-    if len({float(number) for number in numbers}) == len(numbers):
-        return np.array([float(exact[word]) for word in words])
-    return np.array([format(exact[word].normalize(), "f") for word in words], dtype=str)
-
-
 def _fits(number: int) -> bool:
     return _LIMITS.min <= number <= _LIMITS.max
 
