@@ -1,21 +1,18 @@
 """Named data sets from local files, the cache and downloads.
 
-An interrupted download is resumed, a failed one is repeated, and files are checked against known digests.
+A failed download is repeated, and files are checked against known digests.
 """
 
 import gzip
-import hashlib
 import os
-import shutil
 import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +23,6 @@ from polyopt.datasets.dataset import Dataset, Features, Labels
 from polyopt.datasets.named_sets import ENTRIES, Entry, find_entry
 from polyopt.datasets.source import DataFileError
 from polyopt.datasets.svmlight import read_svmlight
-
-if TYPE_CHECKING:
-    import pooch  # type: ignore[import-untyped]
 
 
 class DatasetUnavailable(OSError):  # noqa: N818 - a public name
@@ -114,39 +108,18 @@ def _local_or_downloaded(entry: Entry) -> Parts:
 
 
 def _download(entry: Entry) -> Parts:
-    folder = _download_folder(entry.name)
     try:
-        parts = FETCHERS[entry.name](folder)
+        with tempfile.TemporaryDirectory(prefix="polyopt-") as folder:
+            parts = FETCHERS[entry.name](Path(folder))
     except OSError as error:
-        _remove_empty(folder, folder.parent, cache_folder())  # but not what is to be resumed
         raise DatasetUnavailable(
             f"{entry.name!r} is not on this machine and could not be downloaded from {entry.url} "
             f"({error}). {_how_to_get(entry)}"
         ) from error
-    shutil.rmtree(folder, ignore_errors=True)
-    _remove_empty(folder.parent, cache_folder())
     _check_figures(entry, "training", parts.X, parts.y, entry.n_samples, entry.counts)
     if parts.X_test is not None and parts.y_test is not None:
         _check_figures(entry, "test", parts.X_test, parts.y_test, entry.n_test, entry.counts_test)
     return parts
-
-
-def _download_folder(name: str) -> Path:
-    """Make a folder for a set's files: in the cache, or a temporary one if the cache cannot be written."""
-    folder = cache_folder() / "downloads" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="polyopt-"))
-
-
-def _remove_empty(*folders: Path) -> None:
-    with suppress(OSError):
-        for each in folders:
-            each.rmdir()
 
 
 def _check_figures(
@@ -183,10 +156,10 @@ def cache_folder() -> Path:
 def retrieve(url: str, folder: Path, digest: str = "") -> Path:
     """Download one file into a folder, under the last part of its address, unless it is there.
 
-    An interrupted download is resumed; after a broken connection or a wrong digest it is repeated up to three
-    times, and then an OSError. The SHA-256 of a file without a known digest is printed in a warning.
+    After a broken connection or a wrong digest the download is repeated up to three times, and then fails
+    with an OSError. The SHA-256 of a file without a known digest is printed in a warning.
     """
-    import pooch
+    import pooch  # type: ignore[import-untyped]
 
     base, _, name = url.rpartition("/")
     pooch.get_logger().setLevel("WARNING")
@@ -194,44 +167,16 @@ def retrieve(url: str, folder: Path, digest: str = "") -> Path:
         path=folder, base_url=f"{base}/", registry={name: digest or None}, retry_if_failed=3
     )
     try:
-        path = Path(source.fetch(name, downloader=_resumed))
+        path = Path(source.fetch(name))
     except ValueError as error:  # pooch's error for another digest
         raise OSError(f"what {url} sent is not the file it was: {error}") from error
     if not digest:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
         warnings.warn(
             f"{name} was downloaded unchecked, as no digest of it is known here: only its numbers of rows, "
-            f"columns and classes are compared; its SHA-256 is {found}",
+            f"columns and classes are compared; its SHA-256 is {pooch.file_hash(path)}",
             stacklevel=2,
         )
     return path
-
-
-def _resumed(url: str, output: str, source: "pooch.Pooch") -> None:
-    """Download into a file beside the target, continuing it, and move it there once it is complete."""
-    import requests
-    from urllib3.exceptions import HTTPError
-
-    part = Path(source.abspath) / f"{url.rpartition('/')[2]}.part"
-    n_bytes = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={n_bytes}-"} if n_bytes else {})
-    with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
-        if answer.status_code == 416:  # the file ends there, or is another one now
-            part.unlink()
-            raise ValueError(f"{url} does not continue what was downloaded before")
-        answer.raise_for_status()
-        is_rest = answer.status_code == 206
-        with part.open("ab" if is_rest else "wb") as stream:
-            try:
-                # A broken connection loses the last piece, so pieces are small.
-                shutil.copyfileobj(answer.raw, stream, 1 << 14)
-            except HTTPError as error:
-                raise requests.ConnectionError(f"{url} broke off: {error}") from error
-        size = answer.headers.get("Content-Length")
-        if size is not None and part.stat().st_size != int(size) + n_bytes * is_rest:
-            raise requests.ConnectionError(f"{url} ended early")
-    shutil.move(part, output)
 
 
 # -- arrays in a file --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Reader of svmlight / LIBSVM files, whole or by blocks of lines, with errors that name the line.
 
 scikit-learn's reader is fast, but names no line, accepts ``nan``, ``inf`` and ``1_0`` as numbers, and drops
-query ids. A text that it refuses, or that may hold any of these, is read again by a careful reader, which
-names the broken line or accepts the text. Both accept a byte order mark, and CR alone as the end of a line.
+query ids. The lines of a text that it refuses, or that may hold any of these, are checked one by one, which
+names the broken one. A byte order mark, and CR alone as the end of a line, are accepted.
 """
 
 import io
@@ -17,10 +17,11 @@ from scipy import sparse
 
 from polyopt.datasets.dataset import Dataset
 from polyopt.datasets.source import DataFileError, Source, open_source
-from polyopt.datasets.tables import finite_number, label_names, labels_of_numbers, quoted
+from polyopt.datasets.tables import finite_number, label_names, quoted
 
 _LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
+_MAX_LABEL = 2.0**53  # from here on a float does not tell all whole numbers apart
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 
 
@@ -53,24 +54,19 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
     Returns
     -------
     Dataset
-        ``X`` is a CSR matrix (n, m) of float64. ``y`` is int64 if all labels are whole numbers, else float64,
-        or texts if two labels are the same as floats. A broken line raises DataFileError, which names it.
+        ``X`` is a CSR matrix (n, m) of float64. ``y`` is int64 if all labels are whole numbers, else float64.
+        A broken line raises DataFileError, which names it, as does a whole number of 2⁵³ or more as a label.
     """
     source = open_source(path)
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}")
     with source.open() as stream:
-        found = _read_fast(stream, n_features)
-    if found is not None and _are_whole(found[1]):
-        X, y = found[0], found[1].astype(np.int64)
-    else:
-        with source.open() as stream:
-            X, labels = _read_carefully(source.path, stream, n_features)
-        y = labels_of_numbers(labels)
+        X, y = _read(source.path, stream, n_features)
     if X.shape[0] == 0:
         raise DataFileError(source.path, "holds no rows")
     if n_features is None and X.nnz == 0:
         raise DataFileError(source.path, "no row lists a feature, and how many there are is not known")
+    y = y.astype(np.int64) if (y == np.rint(y)).all() else y
     description = f"Read from the svmlight file {source.name}."
     return Dataset(source.name, X, y, target_names=label_names(y), description=description)
 
@@ -79,11 +75,7 @@ def svmlight_block(
     path: str | Path, text: bytes, first_line: int, n_features: int
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
     """Return features (n, m) and labels (n,) of some lines of a file, the first numbered `first_line`."""
-    found = _read_fast(io.BytesIO(text), n_features)
-    if found is not None:
-        return found
-    X, labels = _read_carefully(Path(path), io.BytesIO(text), n_features, first_line)
-    return X, np.array(labels, dtype=float)
+    return _read(Path(path), io.BytesIO(text), n_features, first_line)
 
 
 def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -92,61 +84,48 @@ def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield from line.splitlines(keepends=True) if b"\r" in line else (line,)
 
 
-def _read_fast(
-    stream: BinaryIO, n_features: int | None
-) -> tuple[sparse.csr_matrix, NDArray[np.float64]] | None:
-    """Return features and labels by scikit-learn, or None if these may differ from the text."""
+def _read(
+    path: Path, stream: BinaryIO, n_features: int | None, first_line: int = 1
+) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
+    """Return features and labels by scikit-learn, or raise DataFileError for the first broken line."""
     from sklearn.datasets import load_svmlight_file
 
     begin = len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
     stream.seek(begin)
+    needs_check = has_cr = False
     while block := stream.read(1 << 22):
-        if b"_" in block or b"q" in block:  # 1_0 for 10; qid:
-            return None
-        if b"\r" in block and b"\r" in block.replace(b"\r\n", b"").rstrip(b"\r"):
-            return None
+        needs_check = needs_check or b"_" in block or b"q" in block  # 1_0 for 10; qid:
+        has_cr = has_cr or b"\r" in block.replace(b"\r\n", b"")
     stream.seek(begin)
+    if needs_check:
+        _check_lines(path, stream, n_features, first_line)
+        stream.seek(begin)
+    lines = io.BytesIO(b"\n".join(stream.read().splitlines())) if has_cr else stream
     try:
-        X, y = load_svmlight_file(stream, n_features=n_features, zero_based=False)
+        X, y = load_svmlight_file(lines, n_features=n_features, zero_based=False)
+        is_fine = np.isfinite(X.data).all() and np.isfinite(y).all() and (np.abs(y) < _MAX_LABEL).all()
     except (ValueError, OverflowError):
-        return None
-    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-        return None
+        is_fine = False
+    if not is_fine:
+        stream.seek(begin)
+        _check_lines(path, stream, n_features, first_line)
+        raise DataFileError(path, "is not read by scikit-learn, and no line of it is broken")
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape), y
 
 
-def _are_whole(y: NDArray[np.float64]) -> bool:
-    """True if all labels are whole and exact as floats."""
-    return bool((y == np.rint(y)).all() and (np.abs(y) < 2**53).all())
-
-
-def _read_carefully(
-    path: Path, stream: BinaryIO, n_features: int | None = None, first_line: int = 1
-) -> tuple[sparse.csr_matrix, list[str]]:
-    """Return the features, and each label as it is written."""
-    labels: list[str] = []
-    indices: list[int] = []
-    values: list[float] = []
-    starts = [0]
+def _check_lines(path: Path, stream: BinaryIO, n_features: int | None, first_line: int) -> None:
+    """Raise DataFileError for the first broken line."""
     for number, line in enumerate(svmlight_lines(stream), start=first_line):
-        content = line.removeprefix(_MARK) if number == 1 else line
-        words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
-        if not words:
-            continue
+        words = [word.decode("utf-8", "replace") for word in line.partition(b"#")[0].split()]
         try:
-            labels.append(_label(words[0]))
-            largest = n_features or 2**31 - 1  # of the 32 bits that a CSR matrix has for a column
-            _add_features(words[1:], largest, indices, values)
+            if words:
+                _check_label(words[0])
+                _check_features(words[1:], n_features or 2**31 - 1)  # 32 bits of a CSR matrix for a column
         except ValueError as error:
             raise DataFileError(path, str(error), number) from error
-        starts.append(len(indices))
-    columns = np.array(indices, dtype=np.int64)
-    width = n_features or int(columns.max(initial=1))
-    X = sparse.csr_matrix((np.array(values), columns - 1, np.array(starts)), shape=(len(labels), width))
-    return X, labels
 
 
-def _label(word: str) -> str:
+def _check_label(word: str) -> None:
     if "," in word:
         raise ValueError(
             f"the label {word!r} has a comma: one label per row is supported, with a point for decimals"
@@ -154,13 +133,16 @@ def _label(word: str) -> str:
     if ":" in word:
         raise ValueError(f"the row has no label: it starts with {word!r}")
     try:
-        finite_number(word)
+        label = finite_number(word)
     except ValueError as error:
         raise ValueError(f"the label {error}") from error
-    return word
+    if abs(label) >= _MAX_LABEL:
+        raise ValueError(
+            f"the label {quoted(word)} is larger than the whole numbers that a float tells apart"
+        )
 
 
-def _add_features(words: list[str], largest: int, indices: list[int], values: list[float]) -> None:
+def _check_features(words: list[str], largest: int) -> None:
     previous = 0
     for word in words:
         name, colon, value = word.partition(":")
@@ -183,8 +165,7 @@ def _add_features(words: list[str], largest: int, indices: list[int], values: li
                 f"index {index} in {quoted(word)} is larger than {largest}, the most that is allowed"
             )
         try:
-            values.append(finite_number(value))
+            finite_number(value)
         except ValueError as error:
             raise ValueError(f"the value of feature {index} {error}") from error
-        indices.append(index)
         previous = index

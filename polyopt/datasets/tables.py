@@ -1,15 +1,14 @@
 """Tables of text: numbers and labels as texts, the layout of a table, and its cells.
 
-pandas reads the numbers of large tables. A table that is small, that pandas refuses, or that does not hold
-finite numbers alone, is read cell by cell: this reader names the first broken line or accepts the table, and
-accepts texts and missing values on request.
+A table is read in chunks of rows. A column of a chunk becomes an array at once if all of its cells are plain
+numbers. Any other is read cell by cell, which finds texts and missing values, or the first broken line.
 """
 
 import csv
 import math
 import re
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
@@ -28,6 +27,8 @@ from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open
 # float() would also take "1_000", "nan" and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
+# Characters of the numbers of several cells, by the decimal mark: of these alone, float() takes only numbers.
+_PLAIN = {mark: re.compile(rf"[-+0-9eE\n{mark}]*") for mark in (".", ",")}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
 _LIMITS = np.iinfo(np.int64)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
@@ -36,9 +37,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re
 _NO_LABEL = ("", "nan")  # in small letters
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
-# pandas reads tables of at least this size, as its import takes longer than to read a smaller one, with few
-# or wide columns: it is six times slower on 5 rows of 20,000 columns.
-_PANDAS_MIN_BYTES, _PANDAS_MAX_COLUMNS, _PANDAS_MIN_COLUMN_BYTES = 2_000_000, 1000, 200
+_CHUNK = 10_000  # rows that are kept as texts at a time
 # Words to type, in Python and on the command line.
 _FILLING = "impute='median', or --impute median on the command line, fills"
 
@@ -97,20 +96,6 @@ def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
         pairs += [(first[key], cell)] if key in first else []
         first.setdefault(key, cell)
     return pairs
-
-
-def labels_of_numbers(words: list[str]) -> Labels:
-    """Return labels of a format in which ``+1``, ``1`` and ``1.0`` are the same number.
-
-    They are int64 if all are whole numbers, float64 if different numbers stay different, else texts.
-    """
-    exact = {word: Decimal(word) for word in set(words)}
-    numbers = set(exact.values())
-    if all(number == number.to_integral_value() and _fits(int(number)) for number in numbers):
-        return np.array([int(exact[word]) for word in words], dtype=np.int64)
-    if len({float(number) for number in numbers}) == len(numbers):
-        return np.array([float(exact[word]) for word in words])
-    return np.array([format(exact[word].normalize(), "f") for word in words], dtype=str)
 
 
 def _fits(number: int) -> bool:
@@ -239,19 +224,6 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
             raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
-
-
-def _is_well_quoted(source: Source, separator: str) -> bool:
-    """True if every quoted cell ends where its quotes do."""
-    with source.open() as stream:
-        if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
-            return True
-    with source.text() as stream:
-        try:
-            deque(csv.reader(stream, strict=True, delimiter=separator), maxlen=0)
-        except (csv.Error, UnicodeDecodeError):
-            return False
-    return True
 
 
 def _first_undecodable(source: Source) -> int | None:
@@ -424,11 +396,33 @@ def read_table(
     layout = find_layout(source, target, mark, decimal, header)
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
-    table = None if text else _read_by_pandas(source, layout)
-    table = table or _read_cells(source, layout, text, fill, is_new)
-    if len(table.X) == 0:
+    lines, labels = list[int](), list[str]()
+    columns = [_Column(decimal, text is None or k in text, text is None or k not in text)
+               for k in range(len(layout.features))]  # fmt: skip
+    rows = _rows(source, layout)
+    while chunk := list(islice(rows, _CHUNK)):
+        lines += [line for line, _ in chunk]
+        cells = list(zip(*(cells for _, cells in chunk), strict=True))
+        labels += [] if layout.target is None else cells[layout.target]
+        for column, i in zip(columns, layout.features, strict=True):
+            column.add(cells[i])
+    if not lines:
         raise DataFileError(source.path, f"holds a header and no rows{text_kind(source)}")
-    return table
+    chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
+    _refuse_broken(source, layout, columns, chosen, lines, fill, is_new)
+    X = np.empty((len(lines), len(columns)), dtype=object if chosen else np.float64)
+    for k, column in enumerate(columns):
+        if k in chosen and text is None and (n_texts := len(set(column.cells))) > _MAX_TEXTS:
+            raise DataFileError(
+                source.path,
+                f"{layout.column(layout.features[k])} holds {n_texts:,} different texts, each of which would "
+                f"be a feature of {len(lines):,} numbers; leave it out, or name it to insist (option "
+                "categorical)",
+            )
+        X[:, k] = column.cells if k in chosen else np.concatenate(column.values)
+        if k in chosen:
+            X[list(column.gaps), k] = None
+    return Table(source, layout, X, labels, tuple(sorted(chosen)))
 
 
 def _check_header(table: Table) -> None:
@@ -498,109 +492,60 @@ def _check_size(source: Source, layout: Layout) -> None:
         )
 
 
-def _read_by_pandas(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTES) -> Table | None:
-    """Read with pandas; None if that takes longer, or may differ from the file."""
-    is_flat = layout.width > _PANDAS_MAX_COLUMNS and source.size < _PANDAS_MIN_COLUMN_BYTES * layout.width
-    if source.size < min_bytes or is_flat:
-        return None
-    if not _is_well_quoted(source, layout.separator):
-        return None  # pandas would read "1"2 as 12
-    rows = (cells for _, end, cells in records(source, layout.separator) if end > layout.header_end)
-    first = next(rows, [])
-    if len(first) != layout.width or not all(is_number(first[i], layout.decimal) for i in layout.features):
-        return None  # pandas would read a column of True and False as 1 and 0
-    import pandas as pd
+class _Column:
+    """The cells of a column of features, of a table with this decimal mark.
 
-    kinds = dict.fromkeys(range(layout.width), "float64")  # a whole -0 would become 0
-    options: dict[str, Any] = {}
-    if layout.target is not None:
-        kinds[layout.target] = "str"
-    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"  # exact; from 3.1 on always
-    try:
-        with source.open() as stream:
-            stream.seek(_first_byte(source, layout))
-            frame = pd.read_csv(
-                stream, header=None, keep_default_na=False, encoding="utf-8", low_memory=False,
-                sep=layout.separator, decimal=layout.decimal, dtype=kinds, **options,
-            )  # fmt: skip
-    except ValueError:  # pandas' own errors and undecodable bytes are ValueErrors
-        return None
-    if frame.shape[1] != layout.width:
-        return None
-    cells: list[str] = []
-    if layout.target is not None:
-        labels = frame[layout.target]
-        frame = frame.drop(columns=[layout.target])
-        if labels.isna().any():
-            return None
-        cells = [label.strip() for label in labels]
-    X = frame.to_numpy(dtype=np.float64)
-    if not np.isfinite(X).all() or any(cell.lower() in _NO_LABEL or "\0" in cell for cell in set(cells)):
-        return None
-    return Table(source, layout, np.ascontiguousarray(X), cells)
-
-
-def _first_byte(source: Source, layout: Layout) -> int:
-    """Return the byte of the first row, after the header and a byte order mark.
-
-    pandas counts lines in another way: a header over several lines as one, and no blank line that ends with a
-    carriage return.
+    keeps_cells, has_numbers: whether the texts of the cells, and their numbers, may be needed.
     """
-    with source.open() as stream:
-        mark = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
-    with source.text() as text:
-        return mark + sum(len(line.encode()) for line in islice(text, layout.header_end))
 
+    def __init__(self, decimal: str, keeps_cells: bool, has_numbers: bool):
+        self.decimal, self.keeps_cells, self.has_numbers = decimal, keeps_cells, has_numbers
+        self.n = 0  # number of cells
+        self.values: list[NDArray[np.float64]] = []  # numbers of each chunk, NaN for other cells
+        self.cells: list[str] = []
+        #: gaps, broken: missing cells, and cells that are neither numbers nor missing, by row.
+        self.gaps: dict[int, str] = {}
+        self.broken: dict[int, str] = {}
 
-class _Column(NamedTuple):
-    """A column of cells."""
+    def add(self, cells: Sequence[str]) -> None:
+        """Append the cells of a chunk."""
+        if self.keeps_cells:
+            self.cells += cells
+        values = self._numbers(cells) if self.has_numbers else None
+        if values is None:
+            values = np.full(len(cells), np.nan)
+            for i, cell in enumerate(cells):
+                if cell.lower() in _MISSING:
+                    self.gaps[self.n + i] = cell
+                elif self.has_numbers and is_number(cell, self.decimal):
+                    values[i] = number_of(cell, self.decimal)
+                elif self.has_numbers:
+                    self.broken[self.n + i] = cell
+        self.values.append(values)
+        self.n += len(cells)
 
-    values: NDArray[np.float64]  # (n,), its numbers, NaN for other cells
-    gaps: list[int]  # rows without a value
-    broken: dict[int, str]  # errors of the cells that are neither numbers nor missing, by row
-    texts: int  # number of cells that do not spell a number
+    def _numbers(self, cells: Sequence[str]) -> NDArray[np.float64] | None:
+        """Return the numbers of cells that are plain and finite numbers alone, else None."""
+        if not _PLAIN[self.decimal].fullmatch("\n".join(cells)):
+            return None
+        try:
+            if self.decimal == ".":
+                values = np.array([float(cell) for cell in cells])
+            else:
+                values = np.array([float(cell.replace(self.decimal, ".", 1)) for cell in cells])
+        except ValueError:
+            return None
+        return values if np.isfinite(values).all() else None
 
     @property
     def is_text(self) -> bool:
         """True if at least half of the cells with a value are texts."""
-        return 2 * self.texts >= max(len(self.values) - len(self.gaps), 1)
+        n_texts = sum(not is_like_number(cell) for cell in self.broken.values())
+        return 2 * n_texts >= max(self.n - len(self.gaps), 1)
 
 
-def _read_cells(source: Source, layout: Layout, text: set[int] | None, fill: bool, is_new: bool) -> Table:
-    """Read every cell, or raise DataFileError for the first broken line.
-
-    `text` are the places of the text columns among the features; None for all that are mostly texts. `fill`
-    and `is_new` as in :func:`read_table`.
-    """
-    lines, rows, labels = _rows(source, layout)
-    columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]
-    chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
-    _refuse_broken(source, layout, columns, chosen, lines, rows, fill, is_new)
-    if not chosen:
-        X = np.column_stack([column.values for column in columns]) if columns else np.empty((len(rows), 0))
-        return Table(source, layout, X, labels)
-    X = np.empty((len(rows), len(columns)), dtype=object)
-    for k, (i, column) in enumerate(zip(layout.features, columns, strict=True)):
-        if k not in chosen:
-            X[:, k] = column.values
-            continue
-        cells = [row[i] for row in rows]
-        if text is None and (n_texts := len(set(cells))) > _MAX_TEXTS:
-            raise DataFileError(
-                source.path,
-                f"{layout.column(i)} holds {n_texts:,} different texts, each of which would be a feature of "
-                f"{len(rows):,} numbers; leave it out, or name it to insist (option categorical)",
-            )
-        X[:, k] = cells
-        X[column.gaps, k] = None
-    return Table(source, layout, X, labels, tuple(sorted(chosen)))
-
-
-def _rows(source: Source, layout: Layout) -> tuple[list[int], list[list[str]], list[str]]:
-    lines: list[int] = []
-    rows: list[list[str]] = []
-    labels: list[str] = []
+def _rows(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and cells of every row; DataFileError for one of another width, or without a label."""
     for line, end, cells in records(source, layout.separator):
         if end <= layout.header_end:
             continue
@@ -609,40 +554,17 @@ def _rows(source: Source, layout: Layout) -> tuple[list[int], list[list[str]], l
             raise DataFileError(
                 source.path, f"has {len(cells)} cell{plural} where {layout.width} are expected", line
             )
-        if layout.target is not None:
-            label = cells[layout.target]
-            if label.lower() in _NO_LABEL:
-                raise DataFileError(
-                    source.path, f"the label ({layout.column(layout.target)}) is missing", line
-                )
-            if "\0" in label:
-                raise DataFileError(source.path, f"the label {quoted(label)} holds a NUL character", line)
-            labels.append(label)
-        lines.append(line)
-        rows.append(cells)
-    return lines, rows, labels
-
-
-def _column(cells: list[str], decimal: str) -> _Column:
-    values = np.full(len(cells), np.nan)
-    gaps: list[int] = []
-    broken: dict[int, str] = {}
-    texts = 0
-    for i, cell in enumerate(cells):
-        try:
-            values[i] = number_of(cell, decimal)
-        except ValueError as error:
-            if cell.lower() in _MISSING:
-                gaps.append(i)
-            else:
-                broken[i] = str(error)
-                texts += not is_like_number(cell)
-    return _Column(values, gaps, broken, texts)
+        label = "" if layout.target is None else cells[layout.target]
+        if layout.target is not None and label.lower() in _NO_LABEL:
+            raise DataFileError(source.path, f"the label ({layout.column(layout.target)}) is missing", line)
+        if "\0" in label:
+            raise DataFileError(source.path, f"the label {quoted(label)} holds a NUL character", line)
+        yield line, cells
 
 
 def _refuse_broken(
     source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int],
-    rows: list[list[str]], fill: bool, is_new: bool,
+    fill: bool, is_new: bool,
 ) -> None:  # fmt: skip
     """Raise DataFileError for the first cell that cannot be used, with the other cells of its kind."""
     numbers = {k: column for k, column in enumerate(columns) if k not in text}
@@ -650,18 +572,21 @@ def _refuse_broken(
     if not fill:
         problems += [(row, k) for k, column in enumerate(columns) for row in column.gaps]
     if not problems:
-        empty = [k for k, column in enumerate(columns) if len(lines) and len(column.gaps) == len(lines)]
+        empty = [k for k, column in enumerate(columns) if len(column.gaps) == len(lines)]
         if empty and not is_new:
             name = layout.column(layout.features[empty[0]])
             raise DataFileError(source.path, f"{name} holds no value at all, from which to impute")
         return
     row, k = min(problems)
-    place, cell = layout.column(layout.features[k]), rows[row][layout.features[k]]
-    if row in columns[k].broken:
+    place = layout.column(layout.features[k])
+    if (cell := columns[k].broken.get(row)) is not None:
         also = [layout.column(layout.features[k]) for k, column in numbers.items() if column.is_text]
-        message = columns[k].broken[row]
-        hint = _hint(layout, cell, message, [] if is_new else also, is_new)
-        raise DataFileError(source.path, f"{place}: {message}{hint}", lines[row])
+        try:
+            number_of(cell, layout.decimal)
+        except ValueError as error:
+            hint = _hint(layout, cell, str(error), [] if is_new else also, is_new)
+            raise DataFileError(source.path, f"{place}: {error}{hint}", lines[row]) from None
+    cell = columns[k].gaps[row]
     gaps = sorted({lines[row] for column in columns for row in column.gaps})
     where = [layout.column(layout.features[k]) for k, column in enumerate(columns) if column.gaps]
     plural = "s" if len(gaps) > 1 else ""

@@ -1,106 +1,46 @@
-"""Tables of text are read alike by pandas and by the reader that names broken lines."""
-
-from __future__ import annotations
+"""Tables of several chunks of rows: their cells are read as one, and a broken line of any chunk is named."""
 
 import numpy as np
 import pytest
 
-from polyopt.datasets import DataFileError
-from polyopt.datasets.source import open_source
-from polyopt.datasets.tables import _read_by_pandas, _read_cells, find_layout, separator_of
+from polyopt.datasets import DataFileError, read_csv
 
-NUMBERS = [
-    "1", "-1.5", "+2", "0", "-0", "-0.0", "1e5", "1E-300", "1e-400", "5e-324", "3.", ".5", "007", "1e+05",
-    " 1 ", '"3"', '"3 "', "9007199254740993", "123456789012345678901234567890", "0." + "123456789" * 60,
-    "0" * 50 + "1", "1e-0005",
-]  # fmt: skip
-OTHERS = [
-    "1_000", "1,000", "0x10", "1e400", "1" * 400, "inf", "+inf", "-Infinity", "nan", "NaN", "NA", "N/A", "",
-    "null", "None", "?", "<NA>", "1 2", "True", "false", "2020-01-01", "#1", '"1"2', '1"2"', "'5'", '""',
-    '"a,b"', '"x\ny"', '"1\r\n"', "١", "1\u00a0", "\u20281", "−1", "1e", "--1", "1d5", "1L", "\x001",
-    "1\x0c", "1.2.3",
-]  # fmt: skip
-LABELS = ["a", "1", "-1", "+1", "01", "1.0", " a ", '"b"', "NA", "nan", "", "True", "é", "1e400", "\x00"]
-FIRST_LINES = ["", "", "", "\n", "  \n", "sep=,\n", '"c\n",d,y\n', "c,c,y\n", "c,d,y\n", "#c\n"]
-ROWS = [",", "1", "1,2", "1,2,a,", "", " ", ",,", '"1\n",2,a']
+N = 25_000
 
 
-def drawn_table(rng):
-    """Draw a table of two features and a label; most cells are numbers."""
-    rate = rng.choice([0.0, 0.03, 0.3])
-
-    def cell():
-        return str(rng.choice(OTHERS if rng.random() < rate else NUMBERS))
-
-    rows = [f"{cell()},{cell()},{rng.choice(LABELS[:3] if rate == 0 else LABELS)}" for _ in range(5)]
-    if rng.random() < rate:
-        rows.insert(int(rng.integers(6)), str(rng.choice(ROWS)))
-    text = str(rng.choice(FIRST_LINES)) + "\n".join(rows) + "\n" * int(rng.integers(2))
-    mark = b"\xef\xbb\xbf" if rng.random() < 0.1 else b""
-    separator, end = rng.choice([",", ";", "\t"]), rng.choice(["\n", "\r\n", "\r"])
-    return mark + text.replace(",", separator).replace("\n", end).encode()
+@pytest.mark.parametrize("mark", [".", ","])
+def test_numbers_of_all_chunks_are_those_of_float(tmp_path, mark):
+    rng = np.random.default_rng(0)
+    cells = [repr(value) for value in (rng.normal(size=N) * 10.0 ** rng.integers(-300, 300, N)).tolist()]
+    cells[17_000:17_004] = ["-0", "3.", ".5", "+2E-0005"]
+    lines = [f"{cell};{i};{'ab'[i % 2]}".replace(".", mark) for i, cell in enumerate(cells)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = read_csv(tmp_path / "t.csv", separator=";", decimal=mark)
+    assert found.X[:, 0].tobytes() == np.array([float(cell) for cell in cells]).tobytes()
+    assert found.X[:, 1].tolist() == list(range(N))
+    assert found.y[:3].tolist() == ["a", "b", "a"]
 
 
-def read_by_both(path):
-    """Return the cells as pandas reads them, None if it is not to be used, and as the other reader does."""
-    source = open_source(path)
-    layout = find_layout(source, -1, separator_of(source, None), ".")
-    fast = _read_by_pandas(source, layout, min_bytes=0)
-    try:
-        return fast, _read_cells(source, layout, set(), False, False)
-    except DataFileError:
-        return fast, None
-
-
-def check_alike(fast, careful):
-    """Fail if pandas read a table that the careful reader refuses, or in which it reads other cells."""
-    assert careful is not None
-    assert fast.labels == careful.labels
-    assert fast.X.shape == careful.X.shape
-    assert fast.X.tobytes() == careful.X.tobytes()  # the sign of 0, too
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_pandas_reads_drawn_tables_alike(tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    path, read = tmp_path / "table.csv", 0
-    for _ in range(150):
-        path.write_bytes(drawn_table(rng))
-        try:
-            fast, careful = read_by_both(path)
-        except DataFileError:  # no layout: neither reads it
-            continue
-        if fast is not None:
-            check_alike(fast, careful)
-            read += 1
-    assert read > 30
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"c\n",y\n1,a\n2,b\n',
-        "\r1,a\r2,b\r",
-        "c,y\n-0,a\n1,b\n",
-        "\ufeffc,y\n1,a\n2,b\n",
-        "sep=;\n1;a\n2;b\n",
-        "c,y\n" + "1" + "0" * 300 + ",a\n2," + "b" * 100_000 + "\n",
-    ],
-    ids=["line break at the end of a name", "blank line", "minus 0", "mark", "separator line", "long lines"],
-)
-def test_pandas_reads_all_rows(tmp_path, text):
-    path = tmp_path / "table.csv"
-    path.write_bytes(text.encode())
-    fast, careful = read_by_both(path)
-    check_alike(fast, careful)
-    assert len(fast.X) == 2
+OTHERS = ["1_000", "1,000", "0x10", "1e400", "inf", "١", "1 2", "True", "−1", "1e", "--1", "1\u00a0x", "1\n2"]
 
 
 @pytest.mark.parametrize("cell", OTHERS)
-def test_what_is_no_number_is_not_left_to_pandas(tmp_path, cell):
-    path = tmp_path / "table.csv"
-    for rows in ([cell], [cell, cell], ["1", cell], [cell, "1"]):
-        path.write_bytes("\n".join(["c;y", *(f"{row};a" for row in rows)]).encode())
-        fast, careful = read_by_both(path)
-        if fast is not None:
-            check_alike(fast, careful)
+@pytest.mark.parametrize("row", [0, N - 1])
+def test_a_broken_cell_of_any_chunk_is_named(tmp_path, cell, row):
+    lines = ["1.5;2;a"] * N
+    lines[row] = f'1;"{cell}";a'
+    (tmp_path / "t.csv").write_text("\n".join(["u;v;y", *lines]), encoding="utf-8")
+    with pytest.raises(DataFileError, match=rf"line {row + 2}: column 'v': ") as caught:
+        read_csv(tmp_path / "t.csv")
+    assert "is not" in str(caught.value) or "too large" in str(caught.value)
+
+
+def test_a_column_of_texts_keeps_the_spelling_of_its_numbers(tmp_path):
+    lines = [f"{1 + i % 3},00{i % 7},y{i % 2}" for i in range(N)]
+    lines[20_000:] = [f"2,{'red' if i % 4 else ''},y{i % 2}" for i in range(N - 20_000)]
+    (tmp_path / "t.csv").write_text("\n".join(["u,v,y", *lines]))
+    found = read_csv(tmp_path / "t.csv", categorical=["v"], impute="median")
+    assert found.X[:2].tolist() == [[1.0, "000"], [2.0, "001"]]
+    assert found.X[20_000:20_002].tolist() == [[2.0, None], [2.0, "red"]]
+    with pytest.raises(DataFileError, match=r"line 20003: column 'v': 'red' is not a number"):
+        read_csv(tmp_path / "t.csv", impute="median")

@@ -14,7 +14,6 @@ from sklearn.datasets import dump_svmlight_file
 
 from polyopt import large
 from polyopt.datasets import DataFileError, is_svmlight, open_source, read_csv, read_svmlight
-from polyopt.datasets.svmlight import _read_carefully
 
 # -- svmlight --------------------------------------------------------------------------------------
 
@@ -83,16 +82,13 @@ def test_svmlight_legal_files(tmp_path, content, X, y):
     assert data.X.toarray().tolist() == X
     assert data.y.tolist() == y
     assert data.y.dtype == (np.float64 if 0.5 in y else np.int64)
-    with path.open("rb") as stream:
-        careful_X, labels = _read_carefully(path, stream)
-    assert (careful_X != data.X).nnz == 0
-    assert list(map(float, labels)) == y
 
 
 BROKEN_SVMLIGHT = {
     b"1 1:1\n1 1:nan\n": (2, "'nan' is not finite"),
     b"1 1:1\n\n# remark\n1 1:-inf\n": (4, "'-inf' is not finite"),
     b"1 1:1e400\n": (1, "too large for a float"),
+    b"1 1:1\n9007199254740993 1:1\n": (2, "larger than the whole numbers that a float tells apart"),
     b"nan 1:1\n": (1, "the label 'nan' is not finite"),
     b"1 1:1\nx 1:1\n": (2, "the label 'x' is not a number"),
     b"1 1:a\n": (1, "the value of feature 1 'a' is not a number"),
@@ -161,7 +157,7 @@ DECIMALS = st.builds(lambda k, e: float(f"{k}e{e}"), st.integers(1 - 10**15, 10*
 
 @given(data=st.data(), n=st.integers(1, 12), m=st.integers(1, 8), tabs=st.booleans())
 @settings(max_examples=15, deadline=None)
-def test_svmlight_round_trip_by_both_readers(data, n, m, tabs, tmp_path_factory):
+def test_svmlight_round_trip(data, n, m, tabs, tmp_path_factory):
     values = st.one_of(st.just(0.0), DECIMALS)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
     y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)))
@@ -170,12 +166,8 @@ def test_svmlight_round_trip_by_both_readers(data, n, m, tabs, tmp_path_factory)
     if tabs:
         path.write_text(path.read_text().replace(" ", "\t"))
     read = read_svmlight(path, n_features=m)
-    with path.open("rb") as stream:
-        careful_X, labels = _read_carefully(path, stream, m)
     assert np.array_equal(read.X.toarray(), X)
-    assert np.array_equal(careful_X.toarray(), X)
     assert np.array_equal(read.y, y)
-    assert np.array_equal(list(map(int, map(float, labels))), y)
 
 
 def test_svmlight_reads_gzip_and_names_a_torn_one(tmp_path):
