@@ -1,14 +1,13 @@
 """Linear machines of more rows than fit into memory, on one machine and on Dask's workers; kills; rivals.
 
 covtype, standardised, as float32, its 581,012 rows a block, repeated; C is one over the number of copies, so
-that the optimum is that of one copy. "one process" is ``polyopt.large`` on one thread; "Dask" is
-``polyopt.dask`` on processes of one thread each. CPU seconds are those of all processes, scheduler and all,
-for an iteration, with the certificate's share in them; other work on the machine disturbs them less than the
-clock. Memory is the largest of one process. "in memory" is the solver of ``polyopt.SVM`` on the same rows.
-The overhead: eight iterations on two blocks of a million rows by either, twice in turn, the least of each.
-The bits: eight blocks of 20,000 rows. The kills: workers killed at random moments in such fits, ten in a row
-of the table; the answer is compared with that of one process bit by bit, and the seconds are those of the
-slowest fit.
+that the optimum is that of one copy. "one process" is one thread; "Dask" is processes of one thread each.
+CPU seconds are those of all processes, scheduler and all, for an iteration, with the certificate's share in
+them; other work on the machine disturbs them less than the clock. Memory is the largest of one process. "in
+memory" is the solver of ``polyopt.SVM`` on the same rows. The overhead: eight iterations on two blocks of a
+million rows by either, twice in turn, the least of each. The bits: eight blocks of 20,000 rows. The kills:
+workers killed at random moments in such fits, ten in a row of the table; the answer is compared with that of
+one process bit by bit, and the seconds are those of the slowest fit.
 
 The rivals: 100,000 rows are held out, and each rival has the CPU seconds that our fit took; a round begun
 within them is finished. The excess is that of the SVM's objective at the rival's weights, and at the best
@@ -37,9 +36,10 @@ from sklearn.base import clone
 
 from benchmarks.helpers.dask_parts import Repeated, cluster, covtype, memory, rivals, used
 from formulations.families import hinge_families
-from polyopt import large
+from polyopt import SVM, RelativeMarginMachine
 from polyopt.base.files import write_text
 from polyopt.margin.interior_point import solve_interior_point
+from polyopt.scale import Arrays
 
 KEPT = Path(__file__).parent / "results" / "dask_linear.csv"
 _SVM, _RMM = "SVM", "RMM, B = 2"
@@ -89,14 +89,14 @@ def _parts(X: np.ndarray, y: np.ndarray) -> Iterable[tuple[str, Callable[[], Row
     yield "rivals", partial(rivals, X, y)
 
 
-def _machine(module: Any, name: str, copies: int) -> Any:
+def _machine(name: str, copies: int) -> Any:
     if name == _SVM:
-        return module.SVM(C=1.0 / copies)
-    return module.RelativeMarginMachine(C=1.0 / copies, B=2.0)
+        return SVM(C=1.0 / copies, kernel="linear")
+    return RelativeMarginMachine(C=1.0 / copies, kernel="linear", B=2.0)
 
 
 def _row(what: str, machine: str, rows: int, model: Any, cpu: float, clock: float) -> dict[str, Any]:
-    solution, proof = model.solutions_[0], model.certificate()
+    solution, proof = model.solution_, model.certificate()
     return {
         "what": what, "machine": machine, "rows": rows, "iterations": solution.iterations,
         "CPU seconds an iteration": cpu / solution.iterations, "seconds by the clock": clock,
@@ -104,16 +104,16 @@ def _row(what: str, machine: str, rows: int, model: Any, cpu: float, clock: floa
     }  # fmt: skip
 
 
-def _timed(model: Any, source: Any, cpu: Callable[[], float]) -> tuple[float, float]:
+def _timed(model: Any, source: Any, cpu: Callable[[], float], executor: Any) -> tuple[float, float]:
     begun, clock = cpu(), time.perf_counter()
-    model.fit(source)
+    model.fit(source, executor=executor)
     return cpu() - begun, time.perf_counter() - clock
 
 
 def _one_process(X: np.ndarray, y: np.ndarray, copies: int, name: str) -> Rows:
-    machine = _machine(large, name, copies)
+    machine = _machine(name, copies)
     clone(machine).fit(Repeated(X[:500], y[:500], 2))  # loads what is imported
-    spent = _timed(machine, Repeated(X, y, copies), time.process_time)
+    spent = _timed(machine, Repeated(X, y, copies), time.process_time, "threads")
     return [_row("one process", name, copies * len(y), machine, *spent)]
 
 
@@ -130,46 +130,40 @@ def _in_memory(X: np.ndarray, y: np.ndarray) -> Rows:
 
 
 def _on_dask(X: np.ndarray, y: np.ndarray, workers: int, copies: int, name: str) -> Rows:
-    import polyopt.dask
-
     with cluster(workers) as client:
-        machine = _machine(polyopt.dask, name, copies)
-        clone(machine).fit(Repeated(X[:500], y[:500], 2 * workers))  # everything is loaded
-        spent = _timed(machine, Repeated(X, y, copies), partial(used, client))
+        machine = _machine(name, copies)
+        clone(machine).fit(Repeated(X[:500], y[:500], 2 * workers), executor=client)  # everything is loaded
+        spent = _timed(machine, Repeated(X, y, copies), partial(used, client), client)
         found = _row(f"Dask, workers: {workers}", name, copies * len(y), machine, *spent)
         return [found | {"GB a process": max(client.run(memory).values())}]
 
 
 def _overhead(X: np.ndarray, y: np.ndarray, name: str) -> Rows:
     """One worker against one process, on blocks of a million rows."""
-    import polyopt.dask
-
     size, plain, over = 1_000_000, [], []
     rows = np.arange(size) % len(y)
     source = Repeated(X[rows], y[rows], 2)
     with cluster(1) as client:
-        for module in (large, polyopt.dask):
-            _machine(module, name, 2).fit(Repeated(X[:500], y[:500], 2))
+        for executor in ("threads", client):
+            _machine(name, 2).fit(Repeated(X[:500], y[:500], 2), executor=executor)
         for _ in range(2):
-            here, there = (
-                _machine(module, name, 4).set_params(max_iter=8) for module in (large, polyopt.dask)
-            )
+            here, there = (_machine(name, 4).set_params(max_iter=8) for _ in range(2))
             plain.append(_row("blocks of a million, one process", name, 2 * size, here,
-                              *_timed(here, source, time.process_time)))  # fmt: skip
+                              *_timed(here, source, time.process_time, "threads")))  # fmt: skip
             over.append(_row("blocks of a million, Dask, workers: 1", name, 2 * size, there,
-                             *_timed(there, source, partial(used, client))))  # fmt: skip
+                             *_timed(there, source, partial(used, client), client)))  # fmt: skip
             assert there.coef_.tobytes() == here.coef_.tobytes()
     least = [min(each, key=lambda row: row["CPU seconds an iteration"]) for each in (plain, over)]
     before, after = (row["CPU seconds an iteration"] for row in least)
     return [least[0], least[1] | {"overhead, %": 100.0 * (after / before - 1.0)}]
 
 
-def _small(X: np.ndarray, y: np.ndarray) -> large.Arrays:
+def _small(X: np.ndarray, y: np.ndarray) -> Arrays:
     order = np.random.default_rng(0).permutation(len(y))[:160_000]
-    return large.Arrays(X[order], y[order], rows=-(-len(order) // 8))
+    return Arrays(X[order], y[order], rows=-(-len(order) // 8))
 
 
-def _size(source: large.Arrays) -> int:
+def _size(source: Arrays) -> int:
     return sum(len(source.read(k).y) for k in range(source.count))
 
 
@@ -179,14 +173,12 @@ def _answer(model: Any) -> tuple[Any, ...]:
 
 
 def _bits(X: np.ndarray, y: np.ndarray, workers: int, threads: int, processes: bool) -> Rows:
-    import polyopt.dask
-
     source, same = _small(X, y), []
     begun = time.perf_counter()
-    with cluster(workers, threads, processes):
+    with cluster(workers, threads, processes) as client:
         for name in (_SVM, _RMM):
-            there = _machine(polyopt.dask, name, 1).fit(source)
-            same.append(_answer(there) == _answer(_machine(large, name, 1).fit(source)))
+            there = _machine(name, 1).fit(source, executor=client)
+            same.append(_answer(there) == _answer(_machine(name, 1).fit(source)))
     kind = "processes" if processes else "workers in one process"
     return [{
         "what": f"bits, {workers} {kind} of {threads} threads: {'the same' if all(same) else 'OTHERS'}",
@@ -195,10 +187,8 @@ def _bits(X: np.ndarray, y: np.ndarray, workers: int, threads: int, processes: b
 
 
 def _kills(X: np.ndarray, y: np.ndarray, wanted: int, seed: int) -> Rows:
-    import polyopt.dask
-
     source = _small(X, y)
-    wanted_bits = _answer(large.SVM().fit(source))
+    wanted_bits = _answer(_machine(_SVM, 1).fit(source))
     rng, killed, fits, same, slowest = np.random.default_rng(seed), 0, 0, 0, 0.0
     with cluster(3) as client:
         while killed < wanted:
@@ -214,9 +204,7 @@ def _kills(X: np.ndarray, y: np.ndarray, wanted: int, seed: int) -> Rows:
 
             killer, begun = Thread(target=kill), time.perf_counter()
             killer.start()
-            machine = polyopt.dask.SVM()
-            machine.client = client
-            machine.fit(source)
+            machine = _machine(_SVM, 1).fit(source, executor=client)
             ends.set()
             killer.join()
             slowest, fits = max(slowest, time.perf_counter() - begun), fits + 1

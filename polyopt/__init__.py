@@ -110,7 +110,9 @@ _GONE = {
     "certify_cpm_hard": "use certify_program on the programs of formulations.cpm_margins",
     "certify_solution": "use certify(program, (X, y), solution)",
     "certify_soft_rmm": "use certify_rmm with D=",
+    "dask": "fit polyopt.SVM(kernel='linear') and others to Dask's collections, or with executor='dask'",
     "l1_path": "fit for each penalty__l1 in turn",
+    "large": "fit polyopt.SVM(kernel='linear') and others to the sources of polyopt.scale",
 }
 """Public names of earlier versions, and what to use instead."""
 

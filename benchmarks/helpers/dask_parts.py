@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from formulations.families import hinge_families
-from polyopt import datasets, large
+from polyopt import SVM, datasets
+from polyopt.scale import Samples
 
 # A worker that was killed is started anew, which takes a while on a busy machine.
 _SETTINGS = {"distributed.worker.daemon": True, "distributed.deploy.lost-worker-timeout": "120s"}
@@ -48,10 +49,10 @@ class Repeated:
     def __getstate__(self) -> dict[str, Any]:
         return {"_folder": self._folder, "count": self.count}
 
-    def read(self, number: int) -> large.Samples:
+    def read(self, number: int) -> Samples:
         """The block."""
         X, y = (np.load(f"{self._folder}/{name}.npy", mmap_mode="r") for name in "Xy")
-        return large.Samples(X, y)
+        return Samples(X, y)
 
 
 def memory() -> float:
@@ -89,8 +90,6 @@ def rivals(X: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
     """Each on one worker, on the rows of one copy but 100,000, in five partitions."""
     import dask.array as da
 
-    import polyopt.dask
-
     order = np.random.default_rng(0).permutation(len(y))
     held, order = order[: min(100_000, len(y) // 5)], order[min(100_000, len(y) // 5) :]
     data = _Rows(X[order], y[order], X[held], y[held])
@@ -101,12 +100,12 @@ def rivals(X: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
     with cluster(1) as client:
         dX, dy = client.persist([dX, dy])
         client.run(lambda: None)
-        ours = polyopt.dask.SVM()
+        ours = SVM(kernel="linear")
         ours.fit(dX[:5000].rechunk((2500, -1)), dy[:5000].rechunk(2500))
         spent = _spent(client, lambda: ours.fit(dX, dy))
         seconds, bound = spent["CPU seconds"], ours.certificate().dual_value
         row = {"what": "at equal time", "rows": len(y)}
-        found.append(row | data.scored("polyopt.dask.SVM", ours.coef_[0], bound) | spent)
+        found.append(row | data.scored("polyopt.SVM", ours.coef_[0], bound) | spent)
         for name, rounds in _RIVALS.items():
             try:
                 answer, spent = _until(client, rounds(dX, dy, data), seconds)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +21,13 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.language.arguments import at_least, positive
+from formulations.language.arguments import at_least, positive, real_array
 from formulations.language.solution import Solution
 from formulations.polyhedral import pull
 from formulations.polytope import Loss, assignment_matrix, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
-from polyopt.certificates.certificate import Certificate, combine
+from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import choose_group_multipliers
@@ -36,6 +37,7 @@ from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
 from polyopt.cpm.two_sides import BOTH, fit_sides, frame_of_sides, one_sided, set_sides
+from polyopt.estimators.collections import CollectionLike, is_in_blocks
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import POLYTOPE_MACHINE_PARAMETERS, Settings, checked_by, estimator, shared
@@ -307,6 +309,40 @@ class ConvexPolytopeMachine(FaceClassifier):
             values["inside_label"] = BOTH
         return super()._with_moved(values)
 
+    def fit(
+        self, X: SamplesLike | CollectionLike, y: ArrayLike | CollectionLike | None = None,
+        sample_weight: ArrayLike | CollectionLike | None = None, *, executor: Any = None,
+        checkpoint: str | Path | None = None, resume: str | Path | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit the classifier.
+
+        Samples in blocks are a source, arrays or frames of Dask, or any samples with one of the last three
+        arguments. They have the plain machine, with loss="sum" and without a penalty. Algorithm 1 begins, on
+        a sample of the blocks and then in passes through all of them; alternating minimisation follows,
+        which ends with a round that lowers the objective by no more than `tol`/10 of it. The program of an
+        assignment is solved by the interior point to a gap of 1e-8 ("exact"), or to `tol`/10 by dual
+        coordinate ascent ("dual"; "auto" above 256 features, or with a `feature_scale`). The certificate is
+        made where the blocks are, which the machine does not keep.
+
+        Parameters
+        ----------
+        X, y, sample_weight, executor, resume
+            As in :meth:`polyopt.SVM.fit`.
+        checkpoint : str or Path, optional
+            A file to write after every pass of Algorithm 1, and every iteration of the solver in a round, on
+            blocks of two classes.
+
+        Returns
+        -------
+        self
+            The fitted classifier. A fit that fails leaves it unchanged.
+        """
+        if not is_in_blocks(X, executor, checkpoint, resume):
+            return super().fit(X, y, sample_weight)  # type: ignore[arg-type]
+        from polyopt.cpm.by_blocks import fit_polytope
+
+        return fit_polytope(self, X, y, sample_weight, executor, checkpoint, resume)
+
     def fit_from(
         self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
         sample_weight: ArrayLike | None = None,
@@ -350,6 +386,11 @@ class ConvexPolytopeMachine(FaceClassifier):
             return self.fit(X, y, sample_weight)
         finally:
             del self._initial
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        if self._incumbent is not None:
+            raise ValueError(f"begin_from needs two classes, but there are {len(self.classes_)}")
+        return super()._for_pairs(X, weights)
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Fit one polytope or two; y is +1 for ``classes_[1]``, else -1; `rows`: rows of X in the data."""
@@ -408,16 +449,21 @@ class ConvexPolytopeMachine(FaceClassifier):
                 "only. A smaller C brings more samples inside",
             )
 
-    def begin_from(self, fitted: ConvexPolytopeMachine) -> Self:
-        """Use the faces of another machine as an incumbent of the next fit by "global", with two classes.
+    def begin_from(self, fitted: ConvexPolytopeMachine | ArrayLike) -> Self:
+        """Begin the next fit by "global", or to samples in blocks, from known faces, with two classes.
 
-        The objective of the result is then at most that of these faces.
+        By "global" they are an incumbent: the objective of the result is at most that of these faces. To
+        samples in blocks, the first round assigns by them, in place of Algorithm 1.
 
         Parameters
         ----------
-        fitted : ConvexPolytopeMachine
-            A machine fitted to the same samples with the same settings, by any solver, with one polytope.
+        fitted : ConvexPolytopeMachine or array_like of shape (K, m+1)
+            A machine fitted with the same settings, by any solver, with one polytope; for "global" to the
+            same samples. Or faces, the bias of each last, of the samples times `feature_scale`.
         """
+        if not isinstance(fitted, ConvexPolytopeMachine):
+            self._incumbent = real_array("faces", fitted)
+            return self
         check_is_fitted(fitted)
         # A machine with two sides, or with pairs of classes, has a list of solutions: it gives no incumbent.
         self._incumbent = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
@@ -620,6 +666,14 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._sides is not None:
             return all(side.holds_data for side in self._sides)
         return super().holds_data
+
+    def _is_proven(self) -> bool:
+        # Also proven: a gap within the tolerance, though some positives have a smaller hinge at another face.
+        proof = self._proof
+        return proof is not None and (
+            proof.claim in (Claim.OPTIMAL, Claim.STATIONARY)
+            or (proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol)
+        )
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is not None:

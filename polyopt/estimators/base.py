@@ -41,6 +41,7 @@ from polyopt.base.progress import printer, records_to
 from polyopt.base.text import visible
 from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
+from polyopt.estimators.collections import CollectionLike, heading_of, is_collection, map_rows
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
 from polyopt.estimators.status import FINE, solutions_of, warn
 from polyopt.estimators.validation import (
@@ -112,6 +113,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _pair_places: list[NDArray[np.intp]]  # for each pair of classes, indices of its samples in `_rows`
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
     _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
+    _proof: Certificate | None = None  # made by a fit to samples in blocks, which stay where they are
     _previous_fit: Any = None  # during a fit with warm_start, the attributes of the previous fit
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
@@ -428,16 +430,25 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         model = self._as_fitted()
         return model, model._scorable(X)
 
+    def _lazily(self, method: str, X: CollectionLike) -> Any:
+        """Return the results of a method for all rows of a Dask collection, lazily."""
+        check_is_fitted(self)
+        heading = heading_of(X)
+        validated(self, X if heading is None else heading, reset=False, skip_check_array=True)
+        nameless = self.without_data()  # its partitions are matrices, in the order of the checked names
+        vars(nameless).pop("feature_names_in_", None)
+        return map_rows(X, getattr(nameless, method))
+
     def _scorable(self, X: SamplesLike) -> Any:
         """Return validated samples; raise ValueError for missing values or features not those of the fit."""
         return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
-        """Return scores of samples.
+        """Return scores of samples; of a Dask array or frame a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (t, m)
+        X : array_like, sparse matrix, or Dask array or frame, of shape (t, m)
             Samples to be scored.
 
         Returns
@@ -446,6 +457,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
+        if is_collection(X):
+            return self._lazily("decision_function", X)
         model, samples = self._prepared(X)
         return model._scores(samples)
 
@@ -472,11 +485,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
-        """Predict labels.
+        """Predict labels; of a Dask array or frame a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (t, m)
+        X : array_like, sparse matrix, or Dask array or frame, of shape (t, m)
             Samples to be classified.
 
         Returns
@@ -486,6 +499,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             if it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside.
             More: each pair votes by the same rule, and the class with the most votes is predicted.
         """
+        if is_collection(X):
+            return self._lazily("predict", X)
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
 
@@ -516,6 +531,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array_like of shape (t,), optional
             Weights of the samples.
         """
+        if is_collection(X):
+            raise TypeError(
+                "score takes samples in memory; of a Dask collection X with labels y in an array cut alike, "
+                "the accuracy is (machine.predict(X) == y).mean().compute()"
+            )
         refuse_masked("y", y)
         refuse_masked("sample_weight", sample_weight)
         return float(super().score(X, y, sample_weight))
@@ -534,13 +554,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             return all(machine.holds_data for machine in self.estimators_)
         return self._y is not None
 
+    def _is_proven(self) -> bool:
+        """Return True if the certificate of a fit to samples in blocks is that of a complete fit."""
+        return self._proof is not None and self._proof.is_optimal
+
     def _need_data(self, what: str) -> None:
         check_is_fitted(self)
         if not self.holds_data:
             raise ValueError(
                 f"{what} needs the training data, which this machine does not hold: it was fitted by "
-                "partial_fit, is a copy without_data(), or was saved by 'polyopt fit' without --keep-data. "
-                "The certify_ functions of polyopt take data and faces."
+                "partial_fit or to samples in blocks, is a copy without_data(), or was saved by 'polyopt "
+                "fit' without --keep-data. The certify_ functions of polyopt take data and faces."
             )
 
     def certificate(self, tol: float = 1e-6) -> Certificate:
@@ -549,7 +573,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         tol : float
-            Relative tolerance for the gap and for every residual.
+            Relative tolerance for the gap and for every residual. Of samples in blocks the certificate is
+            made during the fit, to 1e-6 or the gap to which their program was solved.
 
         Returns
         -------
@@ -557,7 +582,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             With more than two classes, one for all pairs together: the values are summed, and the claim is
             the weakest of all.
         """
-        self._need_data("certificate()")
+        check_is_fitted(self)
+        if self._is_binary and self._proof is not None:
+            return self._proof
+        if self._is_binary or any(part._proof is None for part in self.estimators_):
+            self._need_data("certificate()")
         if self._is_binary:
             return self._with_names(self._as_fitted()._binary_certificate(tol))
         names = [visible(f"{first} vs {second}") for first, second in self.pairs_]

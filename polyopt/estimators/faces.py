@@ -27,6 +27,7 @@ from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import SamplesLike, Seed
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.calibration import calibrate, drop_incomplete, has_probabilities, is_calibrated
+from polyopt.estimators.collections import is_collection
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.parameters import check_parameters, estimator
 from polyopt.estimators.status import warn
@@ -378,11 +379,11 @@ class FaceClassifier(PairwiseClassifier):
     # -- the faces ---------------------------------------------------------------------------
 
     def face_scores(self, X: SamplesLike) -> NDArray[Any]:
-        """Return scores of samples at every face.
+        """Return scores of samples at every face; of a Dask array or frame a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or CSR matrix of shape (t, m)
+        X : array_like, CSR matrix, or Dask array or frame, of shape (t, m)
             Samples. float32 and bytes are scored in single precision if the error is below 1e-4.
 
         Returns
@@ -390,6 +391,8 @@ class FaceClassifier(PairwiseClassifier):
         ndarray of shape (t, K)
             ``W_k'x + b_k``.
         """
+        if is_collection(X):
+            return self._lazily("face_scores", X)
         return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
 
     def active_face(self, X: SamplesLike) -> NDArray[np.int64]:

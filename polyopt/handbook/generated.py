@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ MODULES = (
     "formulations.error_bounds.margin_bounds", "formulations.mixture", "formulations.polyhedral",
     "formulations.error_bounds.rademacher", "formulations.language.toy_data",
     "polyopt.check.check", "polyopt.compare", "polyopt.datasets", "polyopt.exercises", "polyopt.explanations",
-    "polyopt.lab", "polyopt.lab.widget", "polyopt.large", "polyopt.methods", "polyopt.models.explained",
-    "polyopt.models.rules", "polyopt.plots", "polyopt.polytope", "polyopt.verify",
-    *(["polyopt.dask"] if find_spec("distributed") else []),
+    "polyopt.lab", "polyopt.lab.widget", "polyopt.methods", "polyopt.models.explained",
+    "polyopt.models.rules", "polyopt.plots", "polyopt.polytope", "polyopt.scale", "polyopt.verify",
 )  # fmt: skip
 
 

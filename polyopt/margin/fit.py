@@ -17,11 +17,12 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
@@ -32,6 +33,8 @@ from polyopt.base.progress import listener
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.estimators.frames import RowsShown, multiplier_frame
+from polyopt.estimators.collections import CollectionLike, is_in_blocks
+from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, MatrixGram, SampleGram, chunks, require_psd
@@ -187,6 +190,53 @@ class HingeClassifier(KernelClassifier):
     _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
+
+    def fit(
+        self, X: SamplesLike | CollectionLike, y: ArrayLike | CollectionLike | None = None,
+        sample_weight: ArrayLike | CollectionLike | None = None, *, executor: Any = None,
+        checkpoint: str | Path | None = None, resume: str | Path | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit the classifier.
+
+        Samples in blocks are a source, arrays or frames of Dask, or any samples with one of the last three
+        arguments. Their machine is linear; it is solved by the interior point, to a gap of 1e-8, and
+        certified where the blocks are, which it does not keep.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix, Dask array or frame of shape (n, m), or source
+            Training samples (a Gram matrix for a precomputed kernel); a source is one of
+            :mod:`polyopt.scale`, with its labels and weights.
+        y : array_like or Dask collection of shape (n,)
+            Labels of two or more classes, of any type; none for a source.
+        sample_weight : array_like or Dask collection of shape (n,), optional
+            Non-negative weights; a weight of 2 is the same as repeating the sample, a weight of 0 the same
+            as leaving it out. None for a source.
+        executor : {"threads", "dask"} or distributed.Client, optional
+            Where blocks are worked on: on all threads of this process, or by the workers of the current
+            client or of this one; by default by Dask for its collections, else on threads. The model is the
+            same to the last bit.
+        checkpoint : str or Path, optional
+            A file to write after every iteration on blocks of two classes. A disk that is full is a warning.
+        resume : str or Path, optional
+            A checkpoint to resume, of the same machine, blocks, labels and weights; the result has the same
+            bits.
+
+        Returns
+        -------
+        self
+            The fitted classifier. A fit that fails leaves it unchanged.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range, data that are not finite, or fewer than two classes.
+        """
+        if not is_in_blocks(X, executor, checkpoint, resume):
+            return super().fit(X, y, sample_weight)  # type: ignore[arg-type]
+        from polyopt.margin.by_blocks import fit_linear
+
+        return fit_linear(self, X, y, sample_weight, executor, checkpoint, resume)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         super()._fit_pairs(X, codes, weights, rows)

@@ -19,6 +19,7 @@ from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, extend_multipliers
 from polyopt.base.types import SamplesLike
+from polyopt.estimators.collections import CollectionLike
 from polyopt.estimators.parameters import checked_by, estimator, shared
 from polyopt.estimators.validation import validated
 from polyopt.margin.fit import HingeClassifier
@@ -89,8 +90,9 @@ class RelativeMarginMachine(HingeClassifier):
         return f"the Relative Margin Machine{soft}"
 
     def fit(
-        self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None,
-        X_bounded: SamplesLike | None = None, bound_training: bool = True,
+        self, X: SamplesLike | CollectionLike, y: ArrayLike | CollectionLike | None = None,
+        sample_weight: ArrayLike | CollectionLike | None = None,
+        X_bounded: SamplesLike | None = None, bound_training: bool = True, **settings: Any,
     ) -> Self:  # fmt: skip
         """Fit the classifier.
 
@@ -104,6 +106,8 @@ class RelativeMarginMachine(HingeClassifier):
             the fit they are samples n, ..., n + k - 1. They do not enter ``gamma="scale"``.
         bound_training : bool
             True: the bounds hold at the training samples as well. False: only at those of `X_bounded`.
+        **settings
+            `executor`, `checkpoint` and `resume`, for samples in blocks, as in :meth:`polyopt.SVM.fit`.
 
         Returns
         -------
@@ -119,7 +123,7 @@ class RelativeMarginMachine(HingeClassifier):
             raise ValueError(f"bound_training must be True or False, not {bound_training!r}")
         self._bounded, self._bounds_training = X_bounded, bool(bound_training)
         try:
-            return super().fit(X, y, sample_weight)
+            return super().fit(X, y, sample_weight, **settings)
         finally:
             del self._bounded, self._bounds_training
 

@@ -19,8 +19,8 @@ from helpers.dask_cluster import (
 )
 
 from formulations.language.solution import Status
-from polyopt import Claim, large
-from polyopt.margin.interior_point.crew import Change
+from polyopt import SVM, Claim, SGDSettings, scale
+from polyopt.scale.crew import Change
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
@@ -46,43 +46,43 @@ def killing(client, monkeypatch, sender, name_of, phases):
 
 def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     """One dies while blocks are made, one in a face, one in its proof."""
-    import polyopt.dask
-    from polyopt.dask.executor import DaskBlocks
+    from polyopt.scale.dask import DaskBlocks
 
     X, y, weights = data
     phases = [("facts", 2), (None, 9), ("prove", 3)]
-    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    wanted = bits_of_faces(polytopes().fit(scale.Arrays(X, y, weights, rows=CHUNK)))
     killed = killing(client, monkeypatch, DaskBlocks, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
-    assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
+    assert bits_of_faces(polytopes().fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
 def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
     """In folds from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
-    import polyopt.dask
-    from polyopt.dask.executor import DaskExecutor
+    from polyopt.scale.dask import DaskExecutor
 
-    def fitted(module):
-        machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
-        return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
+    def fitted(executor):
+        settings = {"solver": "dual", "sgd": SGDSettings(feature_scale=0.5), "max_iter": 2, "tol": 1e-6}
+        machine = polytopes(**settings).begin_from(np.eye(2, 5))
+        return machine.fit(scale.Arrays(*data, rows=CHUNK), executor=executor)
 
-    wanted = bits_of_faces(fitted(large))
+    wanted = bits_of_faces(fitted("threads"))
     phases = [("sweep_block", 2), ("scan_block", 2), ("gather_rows", 2), ("weigh_block", 1)]
     killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
-    assert bits_of_faces(fitted(polyopt.dask)) == wanted
+    assert bits_of_faces(fitted("dask")) == wanted
     assert len(killed) == len(phases)
 
 
 def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
-    from polyopt.dask.on_worker import Missing, answers, forget
-    from polyopt.large.blocks import Recipe
+    from polyopt.margin.by_blocks import HingeRecipe
+    from polyopt.scale.blocks import Pair
+    from polyopt.scale.on_worker import Missing, answers, forget
 
     X, y, _ = data
     log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("set_rhs", (0.0, 0.0))]
-    parts, recipe = [(X, y, None)], Recipe(("no", "yes"), (1.0, 1.0), 1.0)
+    parts, recipe = [(X, y, None)], HingeRecipe(Pair(("no", "yes"), (1.0, 1.0), 1.0), np.inf)
     ask = Change("costs", (1.0,))
     assert isinstance(answers("fit", [0], recipe, parts, [None], log[1:], 1, ask)[0], Missing)
     assert answers("fit", [0], recipe, parts, [None], log[:2], 0, ask)[0] > 0.0
@@ -92,10 +92,10 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
 
 
 def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
-    from polyopt.dask import SVM, executor
+    from polyopt.scale import dask as executor
 
-    source = large.Arrays(*data, rows=20)
-    wanted = bits(large.SVM().fit(source))
+    source = scale.Arrays(*data, rows=20)
+    wanted = bits(SVM(kernel="linear").fit(source))
     send, homes, asked = executor.DaskBlocks._send, [], []
 
     def sending(self, numbers, ask):
@@ -111,7 +111,7 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     monkeypatch.setattr(executor, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
     monkeypatch.setattr(executor.DaskBlocks, "_send", sending)
     try:
-        assert bits(SVM().fit(source)) == wanted
+        assert bits(SVM(kernel="linear").fit(source, executor="dask")) == wanted
     finally:
         client.cluster.scale(2)
     assert len(set(homes[:4])) == 2 < len(set(homes))  # the one that joined had blocks
@@ -119,12 +119,11 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
 
 
 def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
-    from polyopt.dask import SVM
-    from polyopt.dask.executor import DaskBlocks
+    from polyopt.scale.dask import DaskBlocks
 
     np.save(tmp_path / "X.npy", data[0])
     np.save(tmp_path / "y.npy", data[1])
-    source = large.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
+    source = scale.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
     send = DaskBlocks._send
 
     def sending(self, numbers, ask):
@@ -134,15 +133,14 @@ def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatc
 
     monkeypatch.setattr(DaskBlocks, "_send", sending)
     with pytest.raises(FileNotFoundError, match=r"X\.npy"):
-        SVM().fit(source)
+        SVM(kernel="linear").fit(source, executor="dask")
 
 
 def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
-    from polyopt.dask import SVM
-    from polyopt.dask.executor import DaskBlocks
+    from polyopt.scale.dask import DaskBlocks
 
     X, y, _ = data
-    best = large.SVM().fit(X, y).certificate()
+    best = SVM(kernel="linear").fit(scale.Arrays(X, y)).certificate()
     ended, rounds = DaskBlocks._ended, []
 
     def interrupted(self, futures):
@@ -152,8 +150,8 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
         return ended(self, futures)
 
     monkeypatch.setattr(DaskBlocks, "_ended", interrupted)
-    machine = SVM().fit(*on_dask(X, y))
-    assert machine.solutions_[0].status is Status.INTERRUPTED
+    machine = SVM(kernel="linear").fit(*on_dask(X, y))
+    assert machine.solution_.status is Status.INTERRUPTED
     proof = machine.certificate()
     assert proof.claim is Claim.SUBOPTIMAL_BY
     assert 0.0 < proof.dual_value <= best.primal_value
@@ -162,12 +160,11 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
 
 def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
     """While the sample is drawn, and in a pass."""
-    from polyopt.dask.collections import executor_of_collection
-    from polyopt.dask.executor import DaskExecutor
-    from polyopt.large.executor import LocalExecutor
+    from polyopt.scale.dask import DaskExecutor, executor_of_collection
+    from polyopt.scale.executor import ThreadExecutor
 
-    source = large.Arrays(*data, rows=20)
-    wanted = passes(LocalExecutor(source))
+    source = scale.Arrays(*data, rows=20)
+    wanted = passes(ThreadExecutor(source))
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
     phases = [("_draw_rows", 2), ("_take_steps", 2)]
     killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
@@ -180,10 +177,10 @@ def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
 
 
 def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):
-    from polyopt.dask.executor import DaskExecutor
-    from polyopt.large.executor import Fold, LocalExecutor
+    from polyopt.scale.dask import DaskExecutor
+    from polyopt.scale.executor import Fold, ThreadExecutor
 
-    source = large.Arrays(*data, rows=20)
+    source = scale.Arrays(*data, rows=20)
     team = DaskExecutor(client, [source] * source.count)
     folds = [Fold(number, [(0, ()), (1, ())]) for number in range(3)] + [Fold("as it was", [])]
     assert team.fold(_counted, folds) == [40, 41, 42, "as it was"]
@@ -193,7 +190,7 @@ def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):
     leaving = [walk._replace(leaves=True) for walk in folds]
     wanted = [(40 + number, [number, 20 + number]) for number in range(3)] + [("as it was", [])]
     assert team.fold(_left, leaving) == wanted
-    assert LocalExecutor(source).fold(_left, leaving) == wanted
+    assert ThreadExecutor(source).fold(_left, leaving) == wanted
 
 
 def _counted(carried, samples, number):
@@ -209,12 +206,11 @@ def _broken(carried, samples, number):
 
 
 def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
-    from polyopt.dask import SVM
-    from polyopt.dask.executor import DaskBlocks
+    from polyopt.scale.dask import DaskBlocks
 
     X, y, _ = data
-    source, path, sent = large.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
-    wanted = bits(large.SVM().fit(source))
+    source, path, sent = scale.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
+    wanted = bits(SVM(kernel="linear").fit(source))
     with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
         send = DaskBlocks._send
 
@@ -225,15 +221,13 @@ def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
             return send(self, *arguments)
 
         patched.setattr(DaskBlocks, "_send", sending)
-        machine = SVM()
-        machine.client = client
         with pytest.raises(RuntimeError, match="scheduler is lost"):
-            machine.fit(*on_dask(X, y), checkpoint=path)
-    assert bits(large.SVM().fit(source, resume=path)) == wanted
+            SVM(kernel="linear").fit(*on_dask(X, y), executor=client, checkpoint=path)
+    assert bits(SVM(kernel="linear").fit(source, resume=path)) == wanted
 
 
 def test_a_scheduler_lost_in_the_first_look_is_an_error(data):
-    from polyopt.dask import SVM, executor
+    from polyopt.scale import dask as executor
 
     with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
         send = executor.DaskExecutor._send
@@ -244,7 +238,5 @@ def test_a_scheduler_lost_in_the_first_look_is_an_error(data):
             return future
 
         patched.setattr(executor.DaskExecutor, "_send", sending)
-        machine = SVM()
-        machine.client = client
         with pytest.raises(RuntimeError, match="scheduler is lost"):
-            machine.fit(*on_dask(*data[:2]))
+            SVM(kernel="linear").fit(*on_dask(*data[:2]), executor=client)

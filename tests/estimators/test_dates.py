@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt import SVM, ConvexPolytopeMachine, Hinges, LogisticSearch, large
+from polyopt import SVM, ConvexPolytopeMachine, Hinges, LogisticSearch
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
 MACHINES = [
     SVM(), ConvexPolytopeMachine(random_state=0), Hinges(), LogisticSearch(cv=2),
-    large.SVM(),
 ]  # fmt: skip
 DAYS = np.arange("2020-01-01", "2020-02-10", dtype="datetime64[D]").astype("datetime64[us]")
 N = len(DAYS)
@@ -60,3 +59,14 @@ def test_arrays_of_dates_are_refused(machine):
     for given in (DAYS[:, None], (DAYS - DAYS[0])[:, None]):
         with pytest.raises(ValueError, match="which is no number"):
             machine.fit(given, Y)
+
+
+def test_blocks_refuse_cells_without_a_number():
+    """Frames and arrays that are fitted in blocks are refused alike."""
+    linear = SVM(kernel="linear")
+    for given in FRAMES.values():
+        with pytest.raises(ValueError, match=r"column '[ab]'"):
+            linear.fit(given, Y, executor="threads")
+    for given in (DAYS[:, None], (DAYS - DAYS[0])[:, None]):
+        with pytest.raises(ValueError, match="which is no number"):
+            linear.fit(given, Y, executor="threads")

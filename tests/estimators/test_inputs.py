@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import unique_labels
 
 import polyopt
-from polyopt import SVM, Hinges, large
+from polyopt import SVM, Hinges
 
 NAMES = [
     name
@@ -74,33 +74,39 @@ CONTAINERS = {
 @pytest.mark.parametrize(
     ("name", "missing", "container"),
     [(name, "NaN", "array") for name in NAMES]
-    + [(name, *pair) for name in ("SVM", "large.SVM") for pair in product(MISSING, CONTAINERS)],
+    + [(name, *pair) for name in ("SVM", "blocks") for pair in product(MISSING, CONTAINERS)],
 )
 def test_missing_labels_are_refused(name, missing, container):
     """A missing label of any kind, in any container, is refused by the number of its row."""
     labels = np.where(Y, "yes", "no").astype(object)
     labels[7] = MISSING[missing]
-    estimator = large.SVM() if name == "large.SVM" else made(name)
+    estimator, given = (
+        (SVM(kernel="linear"), {"executor": "threads"}) if name == "blocks" else (made(name), {})
+    )
     with pytest.raises(ValueError, match=r"the first one in row 7|no label in partition 0, row 7"):
-        estimator.fit(X, CONTAINERS[container](labels))
+        estimator.fit(X, CONTAINERS[container](labels), **given)
 
 
-@pytest.mark.parametrize("name", ["SVM", "ConvexPolytopeMachine", "LogisticSearch", "large.SVM"])
+@pytest.mark.parametrize("name", ["SVM", "ConvexPolytopeMachine", "LogisticSearch", "blocks"])
 def test_missing_dates_are_missing_labels(name):
     """NaT among dates or times that are labels is no class of its own, in any type that holds it."""
     dates = np.where(Y, "2020-01-01", "2021-01-01").astype("datetime64[ns]")
     dates[7] = "NaT"
-    estimator = large.SVM() if name == "large.SVM" else made(name)
+    estimator, given = (
+        (SVM(kernel="linear"), {"executor": "threads"}) if name == "blocks" else (made(name), {})
+    )
     for labels in (dates, dates - dates[0], pd.Series(dates), np.array(list(dates), dtype=object)):
         with pytest.raises(ValueError, match=r"the first one in row 7|no label in partition 0, row 7"):
-            estimator.fit(X, labels)
+            estimator.fit(X, labels, **given)
 
 
-@pytest.mark.parametrize("transformer", [Hinges(), large.SVM()], ids=str)
+@pytest.mark.parametrize("transformer", [Hinges(), SVM(kernel="linear")], ids=str)
 def test_two_columns_of_one_name_are_refused(transformer):
     """Transformers and out-of-core machines refuse two columns of one name as well."""
     with pytest.raises(ValueError, match="X has two columns named 'a'"):
         transformer.fit(FRAME.set_axis(["a", "b", "a"], axis=1), Y)
+    with pytest.raises(ValueError, match="X has two columns named 'a'"):
+        SVM(kernel="linear").fit(FRAME.set_axis(["a", "b", "a"], axis=1), Y, executor="threads")
 
 
 @pytest.mark.parametrize("name", ["SVM", "ConvexPolytopeMachine", "LogisticPolytopes", "LogisticSearch"])

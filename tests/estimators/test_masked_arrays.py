@@ -19,7 +19,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
     certify_svm,
-    large,
+    scale,
 )
 
 MAKERS = [
@@ -90,12 +90,12 @@ def test_streams_and_blocks_refuse_masked_entries(what, samples):
     with MASKED:
         Polyceptron().partial_fit(*data, classes=[0, 1])
     with MASKED:
-        large.Arrays(*data)
+        scale.Arrays(*data)
     with MASKED:
-        large.SVM().fit(*data)
-    blocks = large.Generated(lambda number: large.Samples(*data), 1)
+        SVM(kernel="linear").fit(*data, executor="threads")
+    blocks = scale.Generated(lambda number: scale.Samples(*data), 1)
     with pytest.raises(ValueError, match="masked entries, which are missing values, in partition 0"):
-        large.SVM().fit(blocks)
+        SVM(kernel="linear").fit(blocks)
 
 
 def test_certificates_refuse_masked_entries(samples):

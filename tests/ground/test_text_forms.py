@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from polyopt import large
+from polyopt import SVM, scale
 from polyopt.datasets import DataFileError, is_svmlight, open_source, read_csv, read_svmlight
 
 # -- svmlight --------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ WANTED = np.array([[0.5, 0.0, -2.0], [0.0, 1e-3, 0.0], [4.0, 5.0, 6.0], [0.0, 0.
 
 
 def blocks(path, rows):
-    source = large.SvmlightFile(path, 3, rows=rows)
+    source = scale.SvmlightFile(path, 3, rows=rows)
     return [source.read(number) for number in range(source.count)]
 
 
@@ -57,7 +57,7 @@ def test_a_machine_of_blocks_names_file_and_line(tmp_path):
     path = tmp_path / "samples.svm"
     path.write_text("\n".join(LINES))
     with pytest.raises(DataFileError, match=r"samples\.svm, line 1: index 3 in '3:-2' is larger than 2"):
-        large.SVM().fit(large.SvmlightFile(path, 2, rows=2))
+        SVM(kernel="linear").fit(scale.SvmlightFile(path, 2, rows=2))
 
 
 @pytest.mark.parametrize(

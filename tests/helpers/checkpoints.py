@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from polyopt.large.checkpoint import Checkpoint
+from polyopt.scale.checkpoint import Checkpoint
 
 
 @contextmanager

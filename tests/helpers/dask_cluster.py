@@ -10,6 +10,10 @@ import pytest
 
 from formulations.language.clock import Clock
 from formulations.language.toy_data import two_blobs
+from polyopt import SVM, ConvexPolytopeMachine, RelativeMarginMachine, SigmaSVM
+from polyopt.cpm.sgd_by_blocks import Options, Passes, summarize
+from polyopt.scale.blocks import Pair
+from polyopt.scale.checkpoint import Checkpoint
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
@@ -60,7 +64,7 @@ def bits(machine):
 def bits_of_faces(machine):
     """The same of a polytope."""
     proof = machine.certificate()
-    return machine.faces_.tobytes(), proof.primal_value, proof.dual_value, machine.n_iter_
+    return machine.W_.tobytes(), machine.b_.tobytes(), proof.primal_value, proof.dual_value, machine.n_iter_
 
 
 def on_dask(X, y, weights=None):
@@ -69,30 +73,25 @@ def on_dask(X, y, weights=None):
     return tuple(da.from_array(each, chunks=(CHUNK, *each.shape[1:])) for each in arrays)
 
 
-def machines(module):
+def machines():
     """One to its end, and the others for some iterations, which have all that there is in one."""
     return [
-        module.SVM(C=0.5),
-        module.SigmaSVM(D=0.5, max_iter=4),
-        module.RelativeMarginMachine(B=1.5, max_iter=4),
+        SVM(kernel="linear", C=0.5),
+        SigmaSVM(kernel="linear", D=0.5, max_iter=4),
+        RelativeMarginMachine(kernel="linear", B=1.5, max_iter=4),
     ]
 
 
-def polytopes(module):
+def polytopes(**settings):
     """A polytope machine whose fit is short."""
-    return module.ConvexPolytopeMachine(2, C=0.5, max_passes=1, max_rounds=1, max_iter=5)
+    return ConvexPolytopeMachine(**{"n_faces": 2, "C": 0.5, "max_iter": 1, "random_state": 0} | settings)
 
 
-def passes(executor, **settings):
+def passes(executor):
     """Algorithm 1 through the blocks: its answer, its objective, and its estimates."""
-    from polyopt.large.blocks import Recipe
-    from polyopt.large.sgd import Passes
-    from polyopt.large.summary import summarize
-
-    usual = {"n_pilot": 60, "max_iter": 3, "seed": 4}
-    recipe = Recipe(("no", "yes"), (1.0, 2.0), 0.1)
-    summary = summarize(executor.inspect(), recipe)
-    found = Passes(executor, recipe, summary, 2, Clock(None), **usual | settings).run()
+    options, pair = Options(pilot_samples=60, max_passes=3), Pair(("no", "yes"), (1.0, 2.0), 0.1)
+    summary, save = summarize(executor.inspect(), pair), Checkpoint(None, None, executor, pair)
+    found = Passes(executor, pair, summary, 2, Clock(None), save, seed=4, options=options).run()
     return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
 
 

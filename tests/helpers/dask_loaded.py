@@ -6,17 +6,17 @@ from contextlib import suppress
 import distributed.nanny
 import numpy as np
 
-from polyopt import large
-from polyopt.dask import machines, on_worker
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine
+from polyopt.scale import Arrays, dask, on_worker
 
 with suppress(ImportError):
-    import dask.dataframe  # noqa: F401
+    import dask.dataframe
 
-__all__ = ["distributed", "machines", "on_worker"]
+__all__ = ["dask", "distributed", "on_worker"]
 
 if os.environ.get("OMP_NUM_THREADS") == "1":  # else threads of this process would be missed in the others
     _X = np.random.default_rng(0).normal(size=(40, 2))
     _y = np.where(_X[:, 0] > 0.0, 1, 0)
-    _source = large.Arrays(_X, _y, rows=20)
-    large.RelativeMarginMachine(max_iter=2).fit(_source)
-    large.ConvexPolytopeMachine(2, max_passes=1, max_rounds=1, max_iter=2, pilot=20).fit(_source)
+    _source = Arrays(_X, _y, rows=20)
+    RelativeMarginMachine(kernel="linear", max_iter=2).fit(_source)
+    ConvexPolytopeMachine(2, max_iter=1).fit(_source)

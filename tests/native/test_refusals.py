@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.language.types import canonical
-from polyopt import SVM, ConvexPolytopeMachine, certify_svm, large, load_model, save_model
+from polyopt import SVM, ConvexPolytopeMachine, certify_svm, load_model, save_model
 
 N, M = 12, 4
 Y = np.where(np.arange(N) % 2, 1, -1)
@@ -55,7 +55,6 @@ def of_lists():
 HOSTILE |= {"descending": descending, "lists": of_lists}
 MACHINES = {
     "kernel": SVM(), "linear": SVM(kernel="linear"), "faces": ConvexPolytopeMachine(n_faces=2),
-    "large": large.SVM(),
 }  # fmt: skip
 
 
@@ -67,6 +66,12 @@ def test_indices_out_of_range_are_refused(machine, X):
     fitted = machine.fit(DATA, Y)
     with pytest.raises((ValueError, IndexError)):
         fitted.predict(X())
+
+
+@pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
+def test_blocks_refuse_indices_out_of_range(X):
+    with pytest.raises((ValueError, IndexError)):
+        SVM(kernel="linear").fit(X(), Y, executor="threads")
 
 
 @pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)

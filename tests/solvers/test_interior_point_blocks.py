@@ -22,10 +22,10 @@ from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.crew import Crew, Local, catch_up, total
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
+from polyopt.scale.crew import Crew, Local, catch_up, total
 
 
 def blocks_of(X, y, costs, B, cuts, weights=None):

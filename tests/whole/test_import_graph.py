@@ -25,10 +25,10 @@ FLOORS = [
     ("what a certificate says", ("polyopt.certificates",)),
     ("what several families are optimised with", ("polyopt.optim",)),
     ("scikit-learn classes in general", ("polyopt.estimators", "polyopt.explanations")),
+    ("samples in blocks, on many machines", ("polyopt.scale",)),
     ("margins", ("polyopt.margin",)),
     ("the Convex Polytope Machine", ("polyopt.cpm",)),
     ("polyhedral and sparse machines", ("polyopt.polyhedral", "polyopt.sparse")),
-    ("samples in blocks, on many machines", ("polyopt.large", "polyopt.dask")),
     (
         "the methods by name, models in files; exact against fast, identities, pictures, slopes",
         (

@@ -35,7 +35,7 @@ whose outputs are scaled to satisfy ±B, and the dual objective of multipliers w
 
 Read in this order: ``problem`` (the program and the reduced system), ``driver`` (the method), ``block``
 (constraints, multipliers and steps of a block of samples), ``rows`` (the products with the data) and
-``intercept`` (the best b). ``crew`` calls the methods of all blocks.
+``intercept`` (the best b). A crew (:mod:`polyopt.scale.crew`) calls the methods of all blocks.
 
 References
 ----------

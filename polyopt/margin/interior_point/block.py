@@ -30,7 +30,7 @@ linearised constraints are relaxed by δ dmu, so that no family adds more than 1
 larger entries, the rounding of the outputs would dominate the residual of X'β = R v.
 
 Calls of methods that change a block (begin, begin_at, place, set_…, move, move_apart, store_best,
-balance_best) are recorded by name in a log (:mod:`polyopt.margin.interior_point.crew`). The log is replayed
+balance_best) are recorded by name in a log (:mod:`polyopt.scale.crew`). The log is replayed
 if a block is lost, and is part of checkpoints, so these names must not change. Results are reduced over the
 blocks by sums or maxima, so their sizes do not depend on n, except for the multipliers.
 """
@@ -42,7 +42,6 @@ from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.families import Families, Reaches
 from formulations.language.types import Vector
@@ -125,13 +124,11 @@ class Block:
     n_applied: number of log entries applied so far.
     last_result: result of the last log entry that was applied.
     intercept: True if b is free and Σ β_i = 0 is a constraint; else b is one of the weights.
-    chosen: for a block read from files, the mask of its samples among those that are read; None for all.
     """
 
     n_applied = 0
     last_result: object = None
     intercept = True
-    chosen: NDArray[np.bool_] | None = None
 
     def __init__(
         self, samples: Rows, families: Families | Callable[[], Families], soft: int,

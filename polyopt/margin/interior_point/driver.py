@@ -11,10 +11,11 @@ So v = (w, b), with R extended to v and a 1 appended to each x_i, changes by dv:
 
     (M + R) dv = X'β − Rv + X'h,    M = X' diag(d) X.
 
-Samples are in blocks (``block``), and the crew (``crew``) calls a method of every block: ``ask`` a method
-that only reads, and returns the list of results; ``tell`` a method that changes the blocks; ``change`` such a
-method with results. :func:`total` sums a list of results. The blocks' ``set_rhs`` sets the right-hand sides
-of the linearised z t = mu cap, ``set_direction`` the changes of multipliers and slacks for a dv.
+Samples are in blocks (``block``), and a crew (:mod:`polyopt.scale.crew`) calls a method of every block:
+``ask`` a method that only reads, and returns the list of results; ``tell`` a method that changes the blocks;
+``change`` such a method with results. :func:`total` sums a list of results. The blocks' ``set_rhs`` sets the
+right-hand sides of the linearised z t = mu cap, ``set_direction`` the changes of multipliers and slacks for a
+dv.
 
 Feasibility. A point whose outputs exceed the bounds ±B (of the Relative Margin Machine) is scaled by `shrink`
 for its primal objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the
@@ -42,9 +43,9 @@ from formulations.language.types import Matrix, Vector
 from polyopt.base.progress import show
 from polyopt.certificates.certificate import relative_gap
 from polyopt.margin import certificate
-from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.intercept import best_intercept_interval
 from polyopt.margin.interior_point.problem import Problem, System, order_families, read_problem
+from polyopt.scale.crew import total
 
 _TINY = float(np.finfo(float).tiny)
 

@@ -21,8 +21,8 @@ from formulations.families import Families
 from formulations.language.arguments import as_weights, within
 from formulations.language.types import Matrix, Vector, as_csr, canonical
 from polyopt.margin.interior_point.block import Block, BlockFacts
-from polyopt.margin.interior_point.crew import Crew, Local, total
 from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
+from polyopt.scale.crew import Crew, Local, total
 
 _MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of standard deviation and mean of a feature that counts as constant
 _MIN_EIGENVALUE_REL = 1e-12  # eigenvalue, relative to the largest one, below which it counts as zero

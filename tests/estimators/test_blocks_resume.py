@@ -9,14 +9,20 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from polyopt import Claim, large
-from polyopt.large import alternation
+from polyopt import SVM, Claim, ConvexPolytopeMachine, SigmaSVM, scale
+from polyopt.cpm import alternating_by_blocks as alternation
+from polyopt.cpm import sgd_by_blocks
 
 
 def half_and_half(feature):
     """Labels of which each block of three has as many of a class as any other labels made by this."""
     parts = [np.argsort(np.argsort(part)) >= len(part) // 2 for part in np.split(feature, 3)]
     return np.concatenate(parts).astype(int)
+
+
+@pytest.fixture(autouse=True)
+def one_pass(monkeypatch):
+    monkeypatch.setattr(sgd_by_blocks, "OPTIONS", sgd_by_blocks.Options(max_passes=1))
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +32,12 @@ def data():
 
 
 def polytope(**settings):
-    return large.ConvexPolytopeMachine(**{"n_faces": 2, "max_passes": 1, "max_rounds": 1, **settings})
+    return ConvexPolytopeMachine(**{"n_faces": 2, "max_iter": 1, "random_state": 0, **settings})
 
 
-def refused(machine, X, y, path, message="samples, labels or weights were others", **given):
+def refused(machine, X, y, path, message="samples, labels or weights were others"):
     with pytest.raises(ValueError, match=f"of another fit: .*{message}"):
-        machine.fit(large.Arrays(X, y, rows=30), resume=path, **given)
+        machine.fit(scale.Arrays(X, y, rows=30), resume=path)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -39,22 +45,22 @@ def test_other_labels_and_other_sparse_samples_are_another_fit(kind, data, tmp_p
     """As many of each class, with the same weights: what a loop over one class against the rest has."""
     X, y, other = data
     X, path = kind(np.where(np.abs(X) > 1.0, X, 0.0)), tmp_path / "checkpoint"
-    large.SVM().fit(large.Arrays(X, y, rows=30), checkpoint=path)
-    refused(large.SVM(), X, other, path)
-    refused(large.SVM(), X, 1 - y, path)
-    refused(large.SVM(), X * 2.0, y, path)
-    refused(large.SigmaSVM(), X, y, path, "machine was 'the SVM', and is 'the Sigma-SVM'")
+    SVM(kernel="linear").fit(scale.Arrays(X, y, rows=30), checkpoint=path)
+    refused(SVM(kernel="linear"), X, other, path)
+    refused(SVM(kernel="linear"), X, 1 - y, path)
+    refused(SVM(kernel="linear"), X * 2.0, y, path)
+    refused(SigmaSVM(kernel="linear"), X, y, path, "machine was 'the SVM', and is 'the Sigma-SVM'")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_faces_that_were_proven_for_other_labels_are_not_taken_over(data, tmp_path):
     X, y, other = data
     path = tmp_path / "checkpoint"
-    polytope().fit(large.Arrays(X, y, rows=30), checkpoint=path)
+    polytope().fit(scale.Arrays(X, y, rows=30), checkpoint=path)
     refused(polytope(), X, other, path)
-    refused(polytope(inside_label=1), X, y, path)
+    refused(polytope(inside_label=1), X, y, path, "inside was '0', and is '1'")
     refused(polytope(n_faces=3), X, y, path, "faces was 2, and is 3")
-    refused(large.SVM(), X, y, path, "machine was")
+    refused(SVM(kernel="linear"), X, y, path, "machine was")
 
 
 def test_a_pass_is_of_its_labels(data, tmp_path, monkeypatch):
@@ -66,19 +72,19 @@ def test_a_pass_is_of_its_labels(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(alternation.Rounds, "run", killed)
     with pytest.raises(SystemExit):
-        polytope().fit(large.Arrays(X, y, rows=30), checkpoint=path)
+        polytope().fit(scale.Arrays(X, y, rows=30), checkpoint=path)
     refused(polytope(), X, other, path)
-    refused(polytope(inside_label=1), X, y, path)
+    refused(polytope(inside_label=1), X, y, path, "inside was '0', and is '1'")
     refused(polytope(n_faces=1), X, y, path, "faces was 2, and is 1")  # which takes none
     with pytest.raises(ValueError, match="give one"):
-        polytope().fit(large.Arrays(X, y, rows=30), resume=path, faces=np.ones((2, 4)))
+        polytope().begin_from(np.ones((2, 4))).fit(scale.Arrays(X, y, rows=30), resume=path)
 
 
 def test_faces_of_two_assignments_prove_nothing_together(data, monkeypatch):
     """As where a row that two faces share by rounding was left out by both."""
     X, y, _ = data
-    source, faces, certify = large.Arrays(X, y, rows=30), np.eye(2, 4), alternation.certify_blocks
-    whole = polytope(least_fall=1.0, max_rounds=9).fit(source, faces=faces)
+    source, faces, certify = scale.Arrays(X, y, rows=30), np.eye(2, 4), alternation.certify_blocks
+    whole = polytope(tol=0.9, max_iter=9).begin_from(faces).fit(source)
     assert whole.certificate().claim in (Claim.STATIONARY, Claim.SUBOPTIMAL_BY)
 
     def less(*given, **settings):
@@ -87,5 +93,5 @@ def test_faces_of_two_assignments_prove_nothing_together(data, monkeypatch):
 
     monkeypatch.setattr(alternation, "certify_blocks", less)
     with pytest.warns(ConvergenceWarning, match="not of one assignment"):
-        torn = polytope(least_fall=1.0, max_rounds=9).fit(source, faces=faces)
+        torn = polytope(tol=0.9, max_iter=9).begin_from(faces).fit(source)
     assert torn.certificate().claim is Claim.NONE

@@ -8,17 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from polyopt.base.threads import run_blocks
-from polyopt.large.blocks import (
-    BlockRecipe,
-    Checksum,
-    Report,
-    check_block,
-    inspect_block,
-    solver_rows,
-)
-from polyopt.large.sources import Samples, Source, described
-from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.crew import Crew, Local
+from polyopt.scale.blocks import Checksum, Report, check_block, inspect_block
+from polyopt.scale.crew import Crew, Local, Readable, Recipe
+from polyopt.scale.sources import Samples, Source, described
 
 
 class Fold(NamedTuple):
@@ -56,8 +48,13 @@ class Executor(ABC):
             self._checksums = [report.checksum for report in self._reports]
         return self._reports
 
+    @property
+    def is_sparse(self) -> bool:
+        """True if the samples are CSR."""
+        return self.inspect()[0].is_sparse
+
     @abstractmethod
-    def crew(self, recipe: BlockRecipe) -> Crew:
+    def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
 
     @abstractmethod
@@ -88,7 +85,7 @@ class Executor(ABC):
         return
 
 
-class LocalExecutor(Executor):
+class ThreadExecutor(Executor):
     """Executor in this process, on all its threads."""
 
     def __init__(self, source: Source):
@@ -97,27 +94,23 @@ class LocalExecutor(Executor):
     def _read(self, number: int, *, whole: bool = False) -> Samples:
         return check_block(self.parts[number].read(number), number, self._checksums[number], whole=whole)
 
-    def crew(self, recipe: BlockRecipe) -> Crew:
+    def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
-        work = Work()
+        workspace = recipe.workspace()
 
-        def make(number: int) -> Block | None:
-            block = recipe.block(self._read(number, whole=True), number, work)
-            if block is not None:
-                block.samples.X = None
-            return block
+        def make(number: int) -> Readable | None:
+            return recipe.block(self._read(number, whole=True), workspace)
 
         blocks = run_blocks(make, range(self.count))
         numbers = [number for number, block in enumerate(blocks) if block is not None]
         nonempty = [block for block in blocks if block is not None]
 
         def run_loaded(index: int, compute: Callable[[], Any]) -> Any:
-            block = nonempty[index]
-            block.samples.X = solver_rows(self._read(numbers[index]), block.chosen)
+            nonempty[index].attach(self._read(numbers[index]))
             try:
                 return compute()
             finally:
-                block.samples.X = None
+                nonempty[index].detach()
 
         return Local(nonempty, threads=True, loaded=run_loaded)
 

@@ -3,8 +3,8 @@
 A round begins with faces W (K, m+1), the bias of each last. They assign every positive, a sample outside the
 polytope, to the face with its highest score. For this assignment the faces are independent convex programs,
 and the round solves them: one by one with the interior point over the blocks, or for many features all
-together by dual ascent (:mod:`polyopt.large.face_ascent`). The solved faces assign in the next round. A new
-assignment never raises a positive's hinge, so the objective is non-increasing up to the duality gaps.
+together by dual ascent (:mod:`polyopt.cpm.face_ascent_by_blocks`). The solved faces assign in the next round.
+A new assignment never raises a positive's hinge, so the objective is non-increasing up to the duality gaps.
 
 An assignment is not stored: the faces that assign are, and the same products of the same rows give the same
 assignment again, to the last bit. A face is certified at the end of its program, as long as the workers have
@@ -24,25 +24,27 @@ from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import no_pairs
 from polyopt.cpm.certificate_by_blocks import Multipliers, certify_faces
-from polyopt.large.blocks import Hinge, Recipe, assign_faces, select_classes, solver_rows
-from polyopt.large.checkpoint import Checkpoint, saved
-from polyopt.large.executor import Executor
-from polyopt.large.face_ascent import (
+from polyopt.cpm.face_ascent_by_blocks import (
     MIN_HINGE_DECREASE,
     FaceAscents,
     Vector,
     assign_block,
+    assign_faces,
     scaled,
     weigh_block,
 )
-from polyopt.large.sources import Samples
+from polyopt.margin.by_blocks import ReadBlock
 from polyopt.margin.certificate_by_blocks import certify_blocks
-from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.crew import Change, total
+from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
-from polyopt.margin.interior_point.rows import Rows
+from polyopt.scale.blocks import Pair, select_classes, solver_rows
+from polyopt.scale.checkpoint import Checkpoint, saved
+from polyopt.scale.crew import Change, total
+from polyopt.scale.executor import Executor
+from polyopt.scale.sources import Samples
 
+_MIN_PROOF_TOL = 1e-6  # of a certificate, as in memory
 _CUT_OFF = (Status.TIME_LIMIT, Status.INTERRUPTED)
 _NOT_CONVERGED = (Status.INACCURATE, Status.STALLED)
 _DIFFERENT_ASSIGNMENTS = (
@@ -64,13 +66,17 @@ class FaceRecipe(NamedTuple):
     The program is halved, ½ ‖w‖² + Σ (C_i/2) ξ_i, over the samples inside and the positives of the face.
     """
 
-    recipe: Recipe
+    pair: Pair
     faces: Vector
     face: int
 
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
+    def workspace(self) -> Work:
+        """Return work arrays for blocks."""
+        return Work()
+
+    def block(self, samples: Samples, workspace: Work) -> ReadBlock | None:
         """Return the solver's block of the face; None if no sample of `samples` is in its program."""
-        selection = select_classes(samples, self.recipe.classes, self.recipe.factors)
+        selection = select_classes(samples, self.pair)
         if selection is None:
             return None
         X = solver_rows(samples, selection.rows)
@@ -78,13 +84,12 @@ class FaceRecipe(NamedTuple):
         is_in_program |= assign_faces(X, selection.is_second, self.faces) == self.face
         if not is_in_program.any():
             return None
-        signs = np.where(selection.is_second[is_in_program], 1, -1).astype(np.int8)
-        hinge = Hinge(signs, 0.5 * self.recipe.C * selection.weights[is_in_program])
         chosen = selection.rows.copy()
         chosen[selection.rows] = is_in_program
-        block = Block(Rows(solver_rows(samples, chosen)), hinge, 1, work=work)
-        block.intercept, block.chosen = False, None if chosen.all() else chosen
-        return block
+        costs = 0.5 * self.pair.C * selection.weights[is_in_program]
+        return ReadBlock(
+            samples, chosen, selection.is_second[is_in_program], costs, workspace, intercept=False
+        )
 
 
 # -- rounds ------------------------------------------------------------------------------------------
@@ -131,23 +136,20 @@ class Rounds:
 
     ascents: the solver of all faces of a round; None for the interior point, face by face.
     scale: factor of every entry of the samples; 1 for the interior point.
-    tol, max_iter: relative duality gap of a face, and its iterations at most.
+    tol: relative duality gap of a face.
     max_rounds: rounds at most.
-    least_fall: a round that lowers the objective by no more than this ratio is the last.
-    proof_tol: tolerance of the certificate.
+    min_decrease: a round that lowers the objective by no more than this ratio is the last.
     """
 
     executor: Executor
-    recipe: Recipe
+    pair: Pair
     clock: Clock
     checkpoint: Checkpoint
     ascents: FaceAscents | None
     scale: float
     tol: float
-    max_iter: int | None
     max_rounds: int
-    least_fall: float
-    proof_tol: float
+    min_decrease: float
     _history: list[dict[str, float]] = field(default_factory=list, init=False)
     _best: _Round | None = field(default=None, init=False)
     # Of the present round: its faces that are solved, and their iterations.
@@ -155,6 +157,10 @@ class Rounds:
     _iterations: int = field(default=0, init=False)
     # Of a checkpoint that is resumed: the log and the state of the solver, until it goes on from there.
     _resumed: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
+
+    @property
+    def _proof_tol(self) -> float:
+        return max(self.tol, _MIN_PROOF_TOL)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -197,7 +203,7 @@ class Rounds:
             assert best is not None
             if status is not None or best.is_fixed:
                 break
-            min_decrease = self.least_fall * abs(best.objective)
+            min_decrease = self.min_decrease * abs(best.objective)
             if before is not None and not before.objective - best.objective > min_decrease:
                 has_small_decrease = True
                 break
@@ -215,9 +221,9 @@ class Rounds:
         reached = Status.SOLVED if len(best.assigning) == 1 else Status.CONVERGED
         notes = []
         if has_small_decrease and not best.is_fixed:
-            notes.append(_SMALL_DECREASE.format(ratio=self.least_fall))
+            notes.append(_SMALL_DECREASE.format(ratio=self.min_decrease))
         assignment = best.losses.residual("stationarity", "assignment", 1.0)
-        proof = certify_faces([face.half for face in best.solved], assignment, self.proof_tol, notes)
+        proof = certify_faces([face.half for face in best.solved], assignment, self._proof_tol, notes)
         # The certificates of the faces must add up to the objective of all faces.
         tolerance = 2.0 * proof.rounding + 1e-9 * abs(best.objective)
         if abs(proof.primal_value - best.objective) > tolerance:
@@ -274,13 +280,13 @@ class Rounds:
         try:
             if not certify_only:
                 save = lambda state: self._save(assigning, loop=state)  # noqa: E731
-                status = ascents.run(self.tol, self.max_iter, self.clock, save)
+                status = ascents.run(self.tol, self.clock, save)
         except KeyboardInterrupt:
             status = interrupted()
         cut_off = status if status in _CUT_OFF else None
         if cut_off is not None and self._best is not None:
             return cut_off
-        W, halves, losses = ascents.prove(self.proof_tol, None if status is Status.SOLVED else assigning)
+        W, halves, losses = ascents.prove(self._proof_tol, None if status is Status.SOLVED else assigning)
         objective = float((W**2).sum() + losses.sums["inside"] + losses.sums["held"])
         solved = [SolvedFace(v, half, status) for v, half in zip(W, halves, strict=True)]
         self._iterations = ascents.scans
@@ -293,12 +299,12 @@ class Rounds:
         clock = self.clock
         if self._best is None and clock.left is not None:  # the first round leaves time for all faces
             clock = Clock(clock.left / (len(assigning) - face))
-        crew = self.executor.crew(FaceRecipe(self.recipe, assigning, face))
+        crew = self.executor.crew(FaceRecipe(self.pair, assigning, face))
         problem = state_problem(crew, 1, None, intercept=False)
         state = None
         if self._resumed is not None:
             (crew.log[:], state), self._resumed = self._resumed, None
-        arguments = (self.tol, 0 if certify_only else self.max_iter, clock, listener())
+        arguments = (self.tol, 0 if certify_only else None, clock, listener())
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
         solution = solve_problem(problem, *arguments, save, state, start)
@@ -309,10 +315,10 @@ class Rounds:
             w = assigning[face]
             objective = 0.5 * float(w @ w) + float(total(crew.ask("costs_at", w, 1.0)))
             v = w if objective < solution.objective else v
-        rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * self.recipe.C)))
+        rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * self.pair.C)))
         half = certify_blocks(
             "half a face", lambda *step: crew.ask("prove", *step), rows, v=v, b=0.0, centre=None,
-            intercept=False, tol=self.proof_tol,
+            intercept=False, tol=self._proof_tol,
         )  # fmt: skip
         crew.close()
         self._solved.append(SolvedFace(v, half, solution.status))
@@ -323,11 +329,11 @@ class Rounds:
         """Return the end of a round, with the losses of all blocks."""
         faces = np.array([face.v for face in solved])
         by_block = self.executor.each(
-            assign_block, [(self.recipe, scaled(assigning, self.scale))] * self.executor.count
+            assign_block, [(self.pair, scaled(assigning, self.scale))] * self.executor.count
         )
         point = (Multipliers(*no_pairs()[:3]), faces, self.scale, MIN_HINGE_DECREASE)
         losses = merge(
-            self.executor.each(weigh_block, [(self.recipe, assigned, *point) for assigned in by_block])
+            self.executor.each(weigh_block, [(self.pair, assigned, *point) for assigned in by_block])
         )
         objective = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
         return _Round(assigning, solved, objective, losses)

@@ -6,9 +6,9 @@ for each iteration, whatever the number of samples. It replaces the previous che
 
 import json
 import warnings
-from collections.abc import Callable
 from dataclasses import fields
 from enum import Enum
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from formulations.language.solution import Status
 from polyopt.base.files import check_target, write_bytes
 from polyopt.certificates.certificate import Certificate, Claim, Residual
-from polyopt.margin.interior_point.crew import Change
+from polyopt.scale.blocks import Pair
+from polyopt.scale.crew import Change
+from polyopt.scale.executor import Executor
 
 T = TypeVar("T")
 
-_FORMAT = "polyopt checkpoint 5"
+_FORMAT = "polyopt checkpoint 6"
 
 
 class Checkpoint:
@@ -32,7 +34,7 @@ class Checkpoint:
 
     path: the file to be written, or None.
     resume: the file to be resumed, or None.
-    identity: returns the identity of machine and samples, in plain values.
+    executor, pair, settings: samples, classes and settings of the fit, which only this fit resumes.
     log: the changes, which may grow between two writings; those of the resumed file at first.
     state: the resumed state of the loop, or None.
 
@@ -41,20 +43,22 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: str | Path | None, resume: str | Path | None, identity: Callable[[], dict[str, Any]]
-    ):
+        self, path: str | Path | None, resume: str | Path | None, executor: Executor, pair: Pair,
+        **settings: Any,
+    ):  # fmt: skip
         if path is not None:
             check_target(path, "checkpoint")
-        self._path, self._resume, self._has_failed = path, resume, False
-        self._about = {} if path is None and resume is None else identity()
+        self._path, self._has_failed = path, False
         self.log: list[Change] = []
         self.state: dict[str, Any] | None = None
+        reports = executor.inspect()
+        samples = repr((pair.classes, [report.checksum for report in reports]))
+        self._about = settings | {
+            "features": reports[0].m, "blocks": executor.count, "C": pair.C, "factors": repr(pair.factors),
+            "digest": sha256(samples.encode()).hexdigest(),
+        }  # fmt: skip
         if resume is not None:
             self.log, self.state = load(resume, self._about)
-
-    def of_part(self, **settings: Any) -> "Checkpoint":
-        """Return the checkpoint of a part of the fit, which is resumed with these settings alone."""
-        return Checkpoint(self._path, self._resume, lambda: self._about | settings)
 
     def __call__(self, state: dict[str, Any]) -> None:
         """Write the state of the loop, if there is a file."""
@@ -75,10 +79,6 @@ class Checkpoint:
                     stacklevel=2,
                 )
             self._has_failed = True
-
-
-NO_CHECKPOINT = Checkpoint(None, None, dict)
-"""Neither a file to be written nor one to be resumed."""
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:

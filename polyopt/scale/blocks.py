@@ -5,7 +5,7 @@ is lost. With a random source without a seed, a result would not be that of any 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import joblib
@@ -13,15 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from formulations.families import Families, bound_families, margin_family
 from formulations.language.types import MatrixLike, aligned, as_csr, canonical
 from polyopt.estimators.frames import column_as_numbers, column_names, is_missing
-from polyopt.large.sources import Samples, unframed
-from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.rows import Rows
-
-ROWS_AT_ONCE = 1 << 14
-"""Rows of a block that are checked, scored or assigned together."""
+from polyopt.scale.sources import Samples, unframed
 
 _EXACT_IN_FLOAT32 = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)
 _CHANGED_BLOCK = (
@@ -61,7 +55,7 @@ def check_block(samples: Samples, number: int, checksum: Checksum | None, *, who
 
 def _checksum(samples: Samples, *, whole: bool) -> int:
     stride, checksum = 1 if whole else max(len(samples.y) // 64, 1), 0
-    X: Any = as_csr(samples.X)[::stride] if sp.issparse(samples.X) else np.asarray(samples.X)[::stride]
+    X = row_matrix((as_csr if sp.issparse(samples.X) else np.asarray)(samples.X)[::stride])
     rows = (np.asarray(each)[::stride] for each in samples[1:] if each is not None)
     for part in (*((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)), *rows):
         checksum = crc32(repr((part.shape, str(part.dtype))).encode(), checksum)
@@ -164,7 +158,7 @@ def _inspect(samples: Samples, where: str, names: Sequence[str] | None) -> Repor
         weights=np.column_stack([np.bincount(codes, positive, len(labels)), least, most]),
         max_entry=max_entry,
         is_sparse=bool(sp.issparse(X)),
-        checksum=checksum_of(samples),
+        checksum=checksum_of(samples._replace(X=X)),
         names=None if names is None else tuple(names),
     )
 
@@ -218,38 +212,16 @@ class TwoClasses(NamedTuple):
     weights: NDArray[Any]
 
 
-class BlockRecipe(Protocol):
-    """Interface of programs from which a solver's blocks are made."""
+class Pair(NamedTuple):
+    """Two classes of the samples, and their costs: C times the factor of the class times the weight.
 
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """Return the solver's block `number`; None if none of its samples is in the program."""
-
-
-class Recipe(NamedTuple):
-    """The program of a linear machine or polytope of two classes.
-
-    classes: labels of the first (inside) and the second class (outside).
-    factors: their weights.
-    C: cost of slack.
-    B: bound on the absolute output.
+    classes: labels of the first class (-1, or inside) and of the second (+1, or outside).
+    factors: weights of the classes.
     """
 
     classes: tuple[Any, Any]
     factors: tuple[float, float]
     C: float
-    B: float = np.inf
-
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """Return the block of both classes; None if it has no such samples."""
-        selection = select_classes(samples, self.classes, self.factors)
-        if selection is None:
-            return None
-        signs = np.where(selection.is_second, 1, -1).astype(np.int8)
-        families = Hinge(signs, self.C * selection.weights, self.B)
-        weights = None if bool((selection.weights == 1.0).all()) else selection.weights
-        block = Block(Rows(solver_rows(samples, selection.rows)), families, 1, weights, work)
-        block.chosen = None if selection.rows.all() else selection.rows
-        return block
 
 
 def solver_matrix(X: MatrixLike) -> Any:
@@ -268,19 +240,17 @@ def row_matrix(X: MatrixLike) -> Any:
     return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else solver_matrix(X)
 
 
-def select_classes(
-    samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]
-) -> Selection | None:
+def select_classes(samples: Samples, pair: Pair) -> Selection | None:
     """Select the samples of two classes that have weight; None if there are none."""
     y = np.asarray(samples.y)
-    chosen = (y == classes[0]) | (y == classes[1])
+    chosen = (y == pair.classes[0]) | (y == pair.classes[1])
     weights = None if samples.weights is None else np.asarray(samples.weights, dtype=float)
     if weights is not None:
         chosen &= weights > 0
     if not chosen.any():
         return None
-    is_second = y[chosen] == classes[1]
-    class_weights = np.where(is_second, factors[1], factors[0])
+    is_second = y[chosen] == pair.classes[1]
+    class_weights = np.where(is_second, pair.factors[1], pair.factors[0])
     return Selection(chosen, is_second, class_weights if weights is None else class_weights * weights[chosen])
 
 
@@ -303,9 +273,9 @@ def solver_rows(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
     return X[chosen] if sp.issparse(X) else RowSubset(X, chosen)
 
 
-def two_classes(samples: Samples, recipe: Recipe) -> TwoClasses:
+def two_classes(samples: Samples, pair: Pair) -> TwoClasses:
     """Return the samples of both classes that have weight, for loops over rows: bytes stay bytes."""
-    selection, X = select_classes(samples, recipe.classes, recipe.factors), row_matrix(samples.X)
+    selection, X = select_classes(samples, pair), row_matrix(samples.X)
     if selection is None:
         return TwoClasses(X[:0], np.zeros(0, bool), np.zeros(0))
     rows = X if selection.rows.all() else X[selection.rows]
@@ -317,28 +287,3 @@ def concatenate(parts: Sequence[TwoClasses]) -> TwoClasses:
     rows, outside, weights = zip(*parts, strict=True)
     X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     return TwoClasses(X, np.concatenate(outside), np.concatenate(weights))
-
-
-def assign_faces(X: Any, outside: NDArray[np.bool_], faces: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the face of `faces` (K, m+1) with the highest score of each sample outside; -1 inside."""
-    assigned = np.full(len(outside), -1)
-    for first in range(0, len(outside), ROWS_AT_ONCE):
-        part = slice(first, first + ROWS_AT_ONCE)
-        rows = X[part] if sp.issparse(X) else np.asarray(X[part], dtype=float)
-        assigned[part] = (np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
-    assigned[~outside] = -1
-    return assigned
-
-
-class Hinge:
-    """Constraint families of a block, made when they are needed: labels `signs` (n,), costs (n,), bound B."""
-
-    def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):
-        is_constant = len(costs) > 0 and bool((costs == costs[0]).all())
-        self._signs, self._costs, self._B = signs, costs[:1] if is_constant else costs, B
-
-    def __call__(self) -> Families:
-        """Make the families."""
-        n = len(self._signs)
-        costs = np.broadcast_to(self._costs, (n,)) if len(self._costs) == 1 else self._costs
-        return Families(margin_family(self._signs.astype(float), costs), *bound_families(n, self._B))

@@ -5,7 +5,7 @@ A source reads any of its blocks, any number of times, and always the same. It m
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,9 +24,6 @@ from polyopt.estimators.frames import (
 )
 from polyopt.estimators.validation import check_label_kinds
 
-CollectionLike: TypeAlias = Any
-"""A Dask array or frame."""
-
 ROWS = 1 << 18
 """Samples in a block by default."""
 
@@ -39,7 +36,6 @@ class Samples(NamedTuple):
     weights: Any = None
 
 
-@runtime_checkable
 class Source(Protocol):
     """A source of samples."""
 
@@ -51,16 +47,6 @@ class Source(Protocol):
 
 def _cut(n: int, rows: int) -> int:
     return max(-(-n // whole("rows", rows, 1)), 1)
-
-
-def is_collection(X: object) -> bool:
-    """Return True for a Dask array or frame."""
-    return hasattr(X, "__dask_graph__") and (hasattr(X, "blocks") or hasattr(X, "partitions"))
-
-
-def heading_of(X: object) -> Any:
-    """Return a frame with the columns of samples, perhaps without rows; None if they have no names."""
-    return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
 
 def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:

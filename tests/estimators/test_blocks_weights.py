@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt import large
+from polyopt import SVM, ConvexPolytopeMachine, scale
 from polyopt.methods import METHODS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -37,12 +37,12 @@ def test_weights_too_small(name, largest):
         METHODS[name].make("auto", METHODS[name].settings).fit(X, Y, sample_weight=np.full(30, largest))
 
 
-@pytest.mark.parametrize("machine", [large.SVM(), large.ConvexPolytopeMachine()], ids=str)
+@pytest.mark.parametrize("machine", [SVM(kernel="linear"), ConvexPolytopeMachine()], ids=str)
 @pytest.mark.parametrize("largest", [1e-320, 1e307])
 def test_weights_of_blocks_out_of_range(machine, largest):
     """Samples in blocks have the same range of weights."""
     with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at (most|least)"):
-        machine.fit(large.Arrays(X, Y, np.full(30, largest)))
+        machine.fit(scale.Arrays(X, Y, np.full(30, largest)))
 
 
 @by_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -13,19 +12,21 @@ from helpers.checkpoints import killed_at_save
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
+from formulations import cpm
 from formulations.families import Families, margin_family
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from polyopt import Claim, large
+from polyopt import Claim, ConvexPolytopeMachine, scale
 from polyopt.certificates.certificate import Residual
+from polyopt.cpm import sgd_by_blocks
+from polyopt.cpm.alternating_by_blocks import FaceRecipe
 from polyopt.cpm.certificate_by_blocks import certify_faces
-from polyopt.large.alternation import FaceRecipe
-from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import load
-from polyopt.large.executor import LocalExecutor
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
+from polyopt.scale.blocks import Pair
+from polyopt.scale.checkpoint import load
+from polyopt.scale.executor import ThreadExecutor
 
 K = 3
 WEIGHTS = {"in": 2.0, "out": 0.5}
@@ -51,12 +52,13 @@ def start():
 
 
 def machine(**settings):
-    return large.ConvexPolytopeMachine(**{"n_faces": K, "C": 0.7, "inside_label": "in", **settings})
+    given = {"n_faces": K, "C": 0.7, "inside_label": "in", "random_state": 0, **settings}
+    return ConvexPolytopeMachine(**given)
 
 
 def bits(fitted):
     proof = fitted.certificate()
-    return fitted.faces_.tobytes(), proof.primal_value, proof.dual_value, fitted.n_iter_
+    return fitted.W_.tobytes(), fitted.b_.tobytes(), proof.primal_value, proof.dual_value, fitted.n_iter_
 
 
 def assignment(X, faces):
@@ -69,16 +71,15 @@ def assignment(X, faces):
 def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start):
     X, y, weights = data
     X = store(np.round(X, 2))
+    parts = machine(max_iter=1, class_weight=class_weight).begin_from(start)
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
-        parts = machine(max_rounds=1, class_weight=class_weight).fit(
-            large.Arrays(X, y, weights, rows=37), faces=start
-        )
+        parts.fit(scale.Arrays(X, y, weights, rows=37))
     used = weights > 0
     held = polyopt.ConvexPolytopeMachine(
         K, C=0.7, inside_label="in", solver="exact", class_weight=class_weight
     )
     held.fit_from(X[used], y[used], assignment(X[used], start), hold=True, sample_weight=weights[used])
-    found, proof = parts.solutions_[0], parts.certificate()
+    found, proof = parts.solution_, parts.certificate()
     assert found["held"].tobytes() == start.tobytes()
     assert found.objective == pytest.approx(held.solution_.objective, rel=1e-8)
     assert proof.primal_value == pytest.approx(held.certificate().primal_value, rel=1e-8)
@@ -89,8 +90,8 @@ def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, dat
 
 def test_rounds_fall_to_a_fixed_point_that_memory_certifies_too(data, start):
     X, y, _ = data
-    found = machine(least_fall=0.0).fit(large.Arrays(X, y, rows=50), faces=start)
-    proof, answer = found.certificate(), found.solutions_[0]
+    found = machine(tol=1e-9).begin_from(start).fit(scale.Arrays(X, y, rows=50))
+    proof, answer = found.certificate(), found.solution_
     assert proof.claim is Claim.STATIONARY
     assert answer.status is Status.CONVERGED
     values = [record["objective"] for record in answer.history]
@@ -110,34 +111,35 @@ def test_rounds_fall_to_a_fixed_point_that_memory_certifies_too(data, start):
     assert np.array_equal(again.predict(X), found.predict(X))
 
 
-def test_a_pilot_of_the_whole_begins_where_it_ends(data):
+def test_a_pilot_of_the_whole_begins_where_it_ends(data, monkeypatch):
     X, y, weights = data
-    found = machine(random_state=0).fit(large.Arrays(X, y, weights, rows=50))
-    other = machine(random_state=0, pilot=100).fit(large.Arrays(X, y, weights, rows=50))
+    found = machine().fit(scale.Arrays(X, y, weights, rows=50))
+    monkeypatch.setattr(sgd_by_blocks, "OPTIONS", sgd_by_blocks.Options(pilot_samples=100))
+    other = machine().fit(scale.Arrays(X, y, weights, rows=50))
     assert found.certificate().claim is other.certificate().claim is Claim.STATIONARY
     best = polyopt.ConvexPolytopeMachine(K, C=0.7, inside_label="in", random_state=0).fit(X, y, weights)
     assert found.certificate().primal_value <= 1.1 * best.certificate().primal_value
-    flipped = machine(inside_label="out", random_state=0).fit(X, y)
-    turned = machine(random_state=0).fit(X, np.where(y == "in", "out", "in"))
+    flipped = machine(inside_label="out").fit(scale.Arrays(X, y))
+    turned = machine().fit(scale.Arrays(X, np.where(y == "in", "out", "in")))
     assert bits(flipped) == bits(turned)
     assert np.array_equal(flipped.predict(X) == "in", turned.predict(X) == "out")
 
 
 def test_one_face_is_optimal_whatever_it_begins_from(data):
     X, y, _ = data
-    found = machine(n_faces=1).fit(X, y)
+    found = machine(n_faces=1).fit(scale.Arrays(X, y))
     assert found.certificate().claim is Claim.OPTIMAL
-    assert found.solutions_[0].status is Status.SOLVED
+    assert found.solution_.status is Status.SOLVED
     whole = polyopt.ConvexPolytopeMachine(1, C=0.7, inside_label="in", solver="exact").fit(X, y)
     assert found.certificate().primal_value == pytest.approx(whole.certificate().primal_value, rel=1e-8)
 
 
-def halves(source, faces, moved=0.0):
-    """Halves of the faces' proofs, of points that are moved by so much."""
-    executor, recipe, found = LocalExecutor(source), Recipe(("in", "out"), (1.0, 1.0), 0.7), []
+def halves(source, faces, moved=0.0, steps=None):
+    """Halves of the faces' proofs, of points after some steps that are moved by so much."""
+    executor, pair, found = ThreadExecutor(source), Pair(("in", "out"), (1.0, 1.0), 0.7), []
     for face in range(K):
-        crew = executor.crew(FaceRecipe(recipe, faces, face))
-        answer = solve_problem(state_problem(crew, 1, None, intercept=False), 1e-9, None, Clock(None), None)
+        crew = executor.crew(FaceRecipe(pair, faces, face))
+        answer = solve_problem(state_problem(crew, 1, None, intercept=False), 1e-9, steps, Clock(None), None)
         v = np.append(answer["w"], answer["b"]) + moved
         rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.35)))
         ask = lambda *step, crew=crew: crew.ask("prove", *step)  # noqa: E731
@@ -150,27 +152,37 @@ def halves(source, faces, moved=0.0):
 )
 def test_a_point_that_is_moved_is_not_stationary(moved, claim, data, start):
     X, y, _ = data
-    proof = certify_faces(halves(large.Arrays(X, y, rows=50), start, moved), NONE, 1e-6)
+    proof = certify_faces(halves(scale.Arrays(X, y, rows=50), start, moved), NONE, 1e-6)
     assert proof.claim is (claim or Claim.SUBOPTIMAL_BY)
     assert (proof.worst.relative > 1e-6) == (moved > 0.0)
-    assert certify_faces(halves(large.Arrays(X, y, rows=50), start), NONE, 1e-6).dual_value <= (
+    assert certify_faces(halves(scale.Arrays(X, y, rows=50), start), NONE, 1e-6).dual_value <= (
         proof.primal_value
     )
+
+
+def test_the_bound_is_one_whatever_the_multipliers_are(data, start):
+    source = scale.Arrays(*data[:2], rows=50)
+    exact = certify_faces(halves(source, start), NONE, 1e-6)
+    for steps in (1, 3, 6):
+        proof = certify_faces(halves(source, start, steps=steps), NONE, 1e-6)
+        assert 0.0 <= proof.dual_value <= exact.primal_value
+        assert exact.dual_value <= proof.primal_value
+        assert steps == 1 or proof.dual_value > 0.0  # after one step the multipliers may prove nothing
 
 
 def test_an_assignment_that_would_be_left_is_told(data, start):
     X, y, _ = data
     off = Residual("stationarity", "assignment", 0.3, 0.3, 7)
-    proof = certify_faces(halves(large.Arrays(X, y, rows=50), start), off, 1e-6)
+    proof = certify_faces(halves(scale.Arrays(X, y, rows=50), start), off, 1e-6)
     assert proof.claim is Claim.SUBOPTIMAL_BY
     assert proof.worst.row == "assignment"
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
-        short = machine(max_rounds=1).fit(large.Arrays(X, y, rows=50), faces=start)
-    assert short.solutions_[0].status is Status.ITERATION_LIMIT
+        short = machine(max_iter=1).begin_from(start).fit(scale.Arrays(X, y, rows=50))
+    assert short.solution_.status is Status.ITERATION_LIMIT
     assert short.certificate().worst.row == "assignment"
     assert short.certificate().relative_gap < 1e-7
-    settled = machine(least_fall=0.5).fit(large.Arrays(X, y, rows=50), faces=start)  # and does not warn
-    assert settled.solutions_[0].status is Status.CONVERGED
+    settled = machine(tol=0.9).begin_from(start).fit(scale.Arrays(X, y, rows=50))  # and does not warn
+    assert settled.solution_.status is Status.CONVERGED
     assert "Alternation ended with a round" in settled.certificate().note
 
 
@@ -179,8 +191,8 @@ def test_blocks_may_be_empty_or_of_one_class_or_of_many_sizes(data, start):
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
     cuts = [0, 0, 3, 40, 40, 239, 240, 240]
-    source = large.Generated(lambda k: (X[cuts[k] : cuts[k + 1]], y[cuts[k] : cuts[k + 1]]), 7)
-    whole, parts = machine().fit(X, y, faces=start), machine().fit(source, faces=start)
+    source = scale.Generated(lambda k: (X[cuts[k] : cuts[k + 1]], y[cuts[k] : cuts[k + 1]]), 7)
+    whole, parts = (machine().begin_from(start).fit(each) for each in (scale.Arrays(X, y), source))
     assert parts.certificate().primal_value == pytest.approx(whole.certificate().primal_value, rel=1e-7)
     assert parts.certificate().claim is Claim.STATIONARY
 
@@ -188,65 +200,60 @@ def test_blocks_may_be_empty_or_of_one_class_or_of_many_sizes(data, start):
 def test_several_classes_have_a_polytope_for_each_pair(data):
     X, y, _ = data
     y = np.where(X[:, 0] > 1.0, "right", y)
-    found = large.ConvexPolytopeMachine(2, random_state=0).fit(large.Arrays(X, y, rows=50))
-    assert found.faces_.shape == (3, 2, 4)
-    assert [proof.claim for proof in found.certificate()] == [Claim.STATIONARY] * 3
+    found = ConvexPolytopeMachine(2, random_state=0).fit(scale.Arrays(X, y, rows=50))
+    assert [part.W_.shape for part in found.estimators_] == [(2, 3)] * 3
+    assert found.certificate().claim is Claim.STATIONARY
     assert found.score(X, y) > 0.7
-    with pytest.raises(AttributeError, match="W_ is of one polytope"):
-        found.W_  # noqa: B018
+    with pytest.raises(AttributeError, match="polytope_ needs a machine of one polytope"):
+        found.polytope_  # noqa: B018
     with pytest.raises(ValueError, match="needs two classes"):
-        machine().fit(X, y)
+        machine().fit(scale.Arrays(X, y))
+    with pytest.raises(ValueError, match="begin_from needs two classes"):
+        machine(inside_label=None).begin_from(np.ones((K, 4))).fit(scale.Arrays(X, y))
 
 
 @pytest.mark.parametrize("stop", [1, 25, 60])
 def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, tmp_path):
     """It is ended, as by a kill, in the midst of a face of the first round or of a later one."""
     X, y, weights = data
-    source, path = large.Arrays(X, y, weights, rows=50), tmp_path / "checkpoint"
-    wanted = bits(machine().fit(source, faces=start))
+    source, path = scale.Arrays(X, y, weights, rows=50), tmp_path / "checkpoint"
+    wanted = bits(machine().begin_from(start).fit(source))
     with killed_at_save(stop), pytest.raises(SystemExit):
-        machine().fit(source, faces=start, checkpoint=path)
+        machine().begin_from(start).fit(source, checkpoint=path)
     assert bits(machine().fit(source, resume=path)) == wanted
     with pytest.raises(ValueError, match="of another fit: C was"):
         machine(C=2.0).fit(source, resume=path)
     with pytest.raises(ValueError, match="of another fit: its samples, labels or weights"):
-        machine().fit(large.Arrays(X + 1.0, y, weights, rows=50), resume=path)
+        machine().fit(scale.Arrays(X + 1.0, y, weights, rows=50), resume=path)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_goes_on_from_a_pass_before_its_rounds(data, tmp_path):
-    source, path = large.Arrays(*data, rows=50), tmp_path / "checkpoint"
-    made = machine(max_rounds=2, max_passes=3)
+def test_a_fit_goes_on_from_a_pass_before_its_rounds(data, tmp_path, monkeypatch):
+    source, path = scale.Arrays(*data, rows=50), tmp_path / "checkpoint"
+    monkeypatch.setattr(sgd_by_blocks, "OPTIONS", sgd_by_blocks.Options(max_passes=3))
+    made = machine(max_iter=2)
     wanted = bits(made.fit(source))
     with killed_at_save(3), pytest.raises(SystemExit):
         made.fit(source, checkpoint=path)
     assert len(load(path, {})[1]["history"]) > 1  # of passes
     assert bits(made.fit(source, resume=path)) == wanted
-    with pytest.raises(ValueError, match="of another fit: seed was"):
-        made.set_params(random_state=5).fit(source, resume=path)
+    assert bits(made.set_params(random_state=5).fit(source, resume=path)) == wanted  # whose seed goes on
 
 
 def test_limits_keep_a_point_with_its_proof(data, start):
     X, y, _ = data
-    best = machine(least_fall=0.0).fit(X, y, faces=start).certificate().dual_value
-    for settings in ({"time_limit": 1e-3}, {"max_iter": 2, "max_rounds": 2}):
+    source = scale.Arrays(X, y)
+    best = machine(tol=1e-9).begin_from(start).fit(source).certificate().dual_value
+    for settings in ({"time_limit": 1e-3}, {"max_iter": 2}):
         with pytest.warns(ConvergenceWarning, match="limit"):
-            short = machine(**settings).fit(X, y, faces=start)
+            short = machine(**settings).begin_from(start).fit(source)
         assert short.certificate().claim is Claim.SUBOPTIMAL_BY
         assert short.certificate().primal_value > best
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        exact = machine(max_rounds=1).fit(X, y, faces=start).certificate()
-        for steps in (1, 3, 6):  # the bound is one whatever the multipliers are
-            proof = machine(max_rounds=1, max_iter=steps).fit(X, y, faces=start).certificate()
-            assert 0.0 <= proof.dual_value <= exact.primal_value
-            assert exact.dual_value <= proof.primal_value
-            assert steps == 1 or proof.dual_value > 0.0  # after one step the multipliers may prove nothing
 
 
 def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
     X, y, _ = data
-    from polyopt.large import alternation
+    from polyopt.cpm import alternating_by_blocks as alternation
 
     solve, faces = alternation.solve_problem, []
 
@@ -261,8 +268,8 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
 
     monkeypatch.setattr(alternation, "solve_problem", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        found = machine().fit(X, y, faces=start)
-    assert found.solutions_[0].status is Status.INTERRUPTED
+        found = machine().begin_from(start).fit(scale.Arrays(X, y))
+    assert found.solution_.status is Status.INTERRUPTED
     assert len(faces) == K + 2
     assert found.certificate().relative_gap < 1e-7
     assert found.n_iter_ == 1
@@ -270,7 +277,6 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
 
 def test_ctrl_c_in_a_pass_keeps_faces_with_a_proof(data, monkeypatch):
     X, y, _ = data
-    from polyopt.large import sgd
 
     visits = []
 
@@ -280,15 +286,15 @@ def test_ctrl_c_in_a_pass_keeps_faces_with_a_proof(data, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    real = sgd._take_steps
-    monkeypatch.setattr(sgd, "_take_steps", visit)
+    real = sgd_by_blocks._take_steps
+    monkeypatch.setattr(sgd_by_blocks, "_take_steps", visit)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        found = machine().fit(large.Arrays(X, y, rows=50))
-    proof, start = found.certificate(), found.starts_[0]
-    assert found.solutions_[0].status is start.status is Status.INTERRUPTED
-    assert np.array_equal(found.solutions_[0]["held"], start["W"])
+        found = machine().fit(scale.Arrays(X, y, rows=50))
+    proof, start = found.certificate(), found.solution_["held"]
+    assert found.solution_.status is Status.INTERRUPTED
+    assert start.any()  # as the passes left them
     assert proof.claim is Claim.SUBOPTIMAL_BY
-    assert proof.primal_value <= start.objective * (1.0 + 1e-9)
+    assert proof.primal_value <= cpm.objective(X, np.where(y == "in", -1.0, 1.0), start, 0.7) * (1.0 + 1e-9)
 
 
 def with_nan(k):
@@ -300,19 +306,18 @@ def with_nan(k):
 @pytest.mark.parametrize(
     ("settings", "source", "given", "message"),
     [
-        ({}, large.Generated(with_nan, 5), {}, "in partition 3, row 7, feature 2"),
-        ({"inside_label": "no"}, None, {}, r"inside_label must be one of \['in', 'out'\]"),
-        ({}, large.Arrays(ball(40)[0], np.arange(40) % 3), {}, "needs two classes, but there are 3"),
-        ({}, None, {"faces": np.ones((2, 4))}, r"of shape \(3, 4\), not \(2, 4\)"),
-        ({}, None, {"faces": np.full((3, 4), np.nan)}, "faces"),
-        ({}, large.Arrays(1e150 * ball(40)[0], ball(40)[1]), {}, "X must have entries of at most 1e"),
-        ({"pilot": 0}, None, {}, "pilot must be"),
-        ({"max_passes": 0}, None, {}, "max_passes must be"),
-        ({"least_fall": -1.0}, None, {}, "least_fall must lie"),
-        ({"n_faces": 0}, None, {}, "n_faces must be"),
+        ({}, scale.Generated(with_nan, 5), None, "in partition 3, row 7, feature 2"),
+        ({"inside_label": "no"}, None, None, r"inside_label must be one of \['in', 'out'\]"),
+        ({}, scale.Arrays(ball(40)[0], np.arange(40) % 3), None, "needs two classes, but there are 3"),
+        ({}, None, np.ones((2, 4)), r"of shape \(3, 4\), not \(2, 4\)"),
+        ({}, None, np.full((3, 4), np.nan), "faces"),
+        ({}, scale.Arrays(1e150 * ball(40)[0], ball(40)[1]), None, "X must have entries of at most 1e"),
+        ({"n_faces": 0}, None, None, "n_faces must be"),
     ],
 )
 def test_what_is_wrong_is_named(settings, source, given, message):
     X, y, _ = ball(40)
+    source = scale.Arrays(X, y) if source is None else source
+    begun = lambda made: made if given is None else made.begin_from(given)  # noqa: E731
     with pytest.raises(ValueError, match=message):
-        machine(**settings).fit(large.Arrays(X, y) if source is None else source, **given)
+        begun(machine(**settings)).fit(source)

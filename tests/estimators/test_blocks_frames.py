@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt import large
+from polyopt import SVM, scale
 
 pd = pytest.importorskip("pandas")
 
@@ -26,16 +26,16 @@ def y(frame):
 
 
 def in_memory(frame, y, folder):
-    return large.Arrays(frame, y, rows=ROWS)
+    return scale.Arrays(frame, y, rows=ROWS)
 
 
 def of_polars(frame, y, folder):
-    return large.Arrays(pytest.importorskip("polars").from_pandas(frame), y, rows=ROWS)
+    return scale.Arrays(pytest.importorskip("polars").from_pandas(frame), y, rows=ROWS)
 
 
 def generated(frame, y, folder):
     part = lambda k: slice(ROWS * k, ROWS * (k + 1))  # noqa: E731
-    return large.Generated(lambda k: (frame[part(k)], y[part(k)]), 3)
+    return scale.Generated(lambda k: (frame[part(k)], y[part(k)]), 3)
 
 
 SOURCES = [in_memory, of_polars, generated]
@@ -44,8 +44,8 @@ SOURCES = [in_memory, of_polars, generated]
 @pytest.mark.parametrize("source", SOURCES)
 def test_booleans_beside_numbers_are_0_and_1(frame, y, tmp_path, source):
     """A frame gives the bits of its float matrix, and keeps its names: other orders are refused."""
-    found = large.SVM().fit(source(frame, y, tmp_path))
-    wanted = large.SVM().fit(large.Arrays(frame.to_numpy(dtype=float), y, rows=ROWS))
+    found = SVM(kernel="linear").fit(source(frame, y, tmp_path))
+    wanted = SVM(kernel="linear").fit(scale.Arrays(frame.to_numpy(dtype=float), y, rows=ROWS))
     assert found.coef_.tolist() == wanted.coef_.tolist()
     assert found.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="must be in the same order"):
@@ -57,7 +57,7 @@ def test_a_gap_is_named_by_block_and_column(frame, y, tmp_path, source):
     """A missing integer is refused with its block, its row and its column."""
     gap = frame.assign(c=pd.array([None if k == 77 else 1 for k in range(120)], dtype="Int64"))
     with pytest.raises(ValueError, match=r"NaN or an infinite value in .*partition 1, row 37, column 'c'"):
-        large.SVM().fit(source(gap, y, tmp_path))
+        SVM(kernel="linear").fit(source(gap, y, tmp_path))
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -69,7 +69,7 @@ def test_a_gap_is_named_by_block_and_column(frame, y, tmp_path, source):
 def test_a_column_without_numbers_is_named(frame, y, tmp_path, source, values):
     """Dates and texts are refused with the name of their column."""
     with pytest.raises(ValueError, match="column 'c' holds"):
-        large.SVM().fit(source(frame.assign(c=values), y, tmp_path))
+        SVM(kernel="linear").fit(source(frame.assign(c=values), y, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_blocks_with_other_columns_are_named(frame, y, change, told):
     parts = [frame[ROWS * k : ROWS * (k + 1)] for k in range(3)]
     parts[1] = change(parts[1])
     with pytest.raises(ValueError, match=told):
-        large.SVM().fit(large.Generated(lambda k: (parts[k], y[ROWS * k : ROWS * (k + 1)]), 3))
+        SVM(kernel="linear").fit(scale.Generated(lambda k: (parts[k], y[ROWS * k : ROWS * (k + 1)]), 3))
 
 
 def test_a_gap_among_labels_or_weights_is_named(frame, y):
@@ -96,12 +96,7 @@ def test_a_gap_among_labels_or_weights_is_named(frame, y):
     gap = pd.array([None if k == 77 else k % 2 for k in range(120)], dtype="Int64")
     part = lambda k: slice(ROWS * k, ROWS * (k + 1))  # noqa: E731
     with pytest.raises(ValueError, match=r"y has .* partition 1, row 37"):
-        large.SVM().fit(large.Generated(lambda k: (frame[part(k)], gap.to_numpy()[part(k)]), 3))
+        SVM(kernel="linear").fit(scale.Generated(lambda k: (frame[part(k)], gap.to_numpy()[part(k)]), 3))
     weights = gap.to_numpy(dtype=float, na_value=np.nan)
     with pytest.raises(ValueError, match=r"sample_weight must be finite .* partition 1, row 37, it is nan"):
-        large.SVM().fit(large.Generated(lambda k: (frame[part(k)], y[part(k)], weights[part(k)]), 3))
-
-
-def test_parquet_files_are_left_to_dask():
-    with pytest.raises(AttributeError, match="read_parquet"):
-        large.ParquetFiles  # noqa: B018
+        SVM(kernel="linear").fit(scale.Generated(lambda k: (frame[part(k)], y[part(k)], weights[part(k)]), 3))

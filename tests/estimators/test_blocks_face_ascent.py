@@ -14,9 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
 from formulations.language.solution import Status
-from polyopt import Claim, large
+from polyopt import Claim, SGDSettings, scale
 from polyopt.certificates.certificate import Residual
 from polyopt.certificates.tally import merge
+from polyopt.cpm import by_blocks as polytopes
+from polyopt.cpm import face_ascent_by_blocks as face_ascent
 from polyopt.cpm.certificate_by_blocks import (
     AssignedBlock,
     Multipliers,
@@ -26,7 +28,6 @@ from polyopt.cpm.certificate_by_blocks import (
     reduce_dual,
     reduce_primal,
 )
-from polyopt.large import face_ascent, polytopes
 
 K, C, TOL = 3, 0.7, 1e-5
 WEIGHTS = {"in": 2.0, "out": 0.5}
@@ -45,27 +46,28 @@ def data():
 
 @pytest.fixture(scope="module")
 def start():
-    faces = np.random.default_rng(1).normal(size=(K, 5))
-    return faces * np.array([1 / 255] * 4 + [1.0])
+    return np.random.default_rng(1).normal(size=(K, 5))
 
 
 def machine(**settings):
     given = {
-        "n_faces": K, "C": C, "inside_label": "in", "tol": TOL,
-        "solver": "dual ascent", "feature_scale": 1 / 255,
+        "n_faces": K, "C": C, "inside_label": "in", "tol": 10.0 * TOL, "solver": "dual",
+        "sgd": SGDSettings(feature_scale=1 / 255), "random_state": 0,
     }  # fmt: skip
-    return large.ConvexPolytopeMachine(**given | settings)
+    return polyopt.ConvexPolytopeMachine(**given | settings)
 
 
-def quietly(made, *arguments, **settings):
+def quietly(made, source, faces=None, **settings):
+    if faces is not None:
+        made.begin_from(faces)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return made.fit(*arguments, **settings)
+        return made.fit(source, **settings)
 
 
 def bits(fitted):
     proof = fitted.certificate()
-    return fitted.faces_.tobytes(), proof.primal_value, proof.dual_value, fitted.n_iter_
+    return fitted.W_.tobytes(), fitted.b_.tobytes(), proof.primal_value, proof.dual_value, fitted.n_iter_
 
 
 def assignment(X, faces):
@@ -87,14 +89,14 @@ def way(request, monkeypatch):
 )
 def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start, way):
     X, y, weights = data
-    source = large.Arrays(store(X), y, weights, rows=37)
-    found = quietly(machine(max_rounds=1, class_weight=class_weight), source, faces=start)
+    source = scale.Arrays(store(X), y, weights, rows=37)
+    found = quietly(machine(max_iter=1, class_weight=class_weight), source, faces=start)
     used = weights > 0
     whole = polyopt.ConvexPolytopeMachine(
         K, C=C, inside_label="in", solver="exact", class_weight=class_weight
     )
     scaled = X[used] / 255.0
-    whole.fit_from(scaled, y[used], assignment(X[used], start), hold=True, sample_weight=weights[used])
+    whole.fit_from(scaled, y[used], assignment(scaled, start), hold=True, sample_weight=weights[used])
     proof, best = found.certificate(), whole.certificate()
     assert proof.relative_gap <= TOL
     assert proof.dual_value <= best.primal_value <= proof.primal_value * (1.0 + 1e-9)
@@ -104,8 +106,8 @@ def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, dat
 
 def test_rounds_end_at_a_point_that_memory_certifies(data, start):
     X, y, _ = data
-    found = machine(least_fall=0.0).fit(large.Arrays(X, y, rows=50), faces=start)  # and does not warn
-    proof, answer = found.certificate(), found.solutions_[0]
+    found = machine().begin_from(start).fit(scale.Arrays(X, y, rows=50))  # and does not warn
+    proof, answer = found.certificate(), found.solution_
     assert answer.status is Status.CONVERGED
     assert found.n_iter_ > 2
     values = [record["objective"] for record in answer.history]
@@ -184,32 +186,32 @@ def test_multipliers_that_are_spoilt_prove_no_more(spoil, condition, data):
 
 def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(data, start, tmp_path):
     """It is ended, as by a kill, in the first round and in a later one."""
-    source, path = large.Arrays(*data, rows=50), tmp_path / "checkpoint"
+    source, path = scale.Arrays(*data, rows=50), tmp_path / "checkpoint"
     with killed_at_save(np.inf) as saves:
-        wanted = bits(quietly(machine(tol=1e-3), source, faces=start, checkpoint=path))
+        wanted = bits(quietly(machine(tol=1e-2), source, faces=start, checkpoint=path))
     assert wanted[-1] > 1
     for stop in (2, len(saves) - 1):
         with killed_at_save(stop), pytest.raises(SystemExit):
-            quietly(machine(tol=1e-3), source, faces=start, checkpoint=path)
-        assert bits(quietly(machine(tol=1e-3), source, resume=path)) == wanted
-    with pytest.raises(ValueError, match="of another fit: solver was 'dual ascent'"):
-        machine(solver="interior point", feature_scale=1.0).fit(source, resume=path)
+            quietly(machine(tol=1e-2), source, faces=start, checkpoint=path)
+        assert bits(quietly(machine(tol=1e-2), source, resume=path)) == wanted
+    with pytest.raises(ValueError, match="of another fit: scale was"):
+        machine(solver="exact", sgd=None).fit(source, resume=path)
 
 
 def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch, way):
     X, y, _ = data
-    source = large.Arrays(X, y, rows=50)
-    best = quietly(machine(max_rounds=1), source, faces=start).certificate()
+    source = scale.Arrays(X, y, rows=50)
+    best = quietly(machine(max_iter=1), source, faces=start).certificate()
     shorts = [quietly(machine(time_limit=1e-3), source, faces=start)]
-    shorts.append(quietly(machine(max_iter=1, max_rounds=1), source, faces=start))
-    assert shorts[0].solutions_[0].status is Status.TIME_LIMIT
+    shorts.append(quietly(machine(max_iter=1), source, faces=start))
+    assert shorts[0].solution_.status is Status.TIME_LIMIT
 
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(face_ascent, "climb_block" if way == "by blocks" else "climb_gathered", interrupted)
     shorts.append(quietly(machine(), source, faces=start))
-    assert shorts[-1].solutions_[0].status is Status.INTERRUPTED
+    assert shorts[-1].solution_.status is Status.INTERRUPTED
     for short in shorts:
         assert short.certificate().claim is Claim.SUBOPTIMAL_BY
         assert short.certificate().dual_value <= best.primal_value
@@ -220,29 +222,24 @@ def test_blocks_and_faces_may_be_without_samples(data, start):
     X, y, _ = data
     order = np.argsort(y, kind="stable")
     X, y, cuts = X[order], y[order], [0, 0, 3, 40, 40, 239, 240, 240]
-    source = large.Generated(lambda k: (X[cuts[k] : cuts[k + 1]], y[cuts[k] : cuts[k + 1]]), 7)
+    source = scale.Generated(lambda k: (X[cuts[k] : cuts[k + 1]], y[cuts[k] : cuts[k + 1]]), 7)
     given = np.array(start)
     given[2] = [0.0, 0.0, 0.0, 0.0, -1e6]  # nobody's
-    whole = quietly(machine(max_rounds=1), X, y, faces=given).certificate()
-    parts = quietly(machine(max_rounds=1), source, faces=given).certificate()
+    whole = quietly(machine(max_iter=1), scale.Arrays(X, y), faces=given).certificate()
+    parts = quietly(machine(max_iter=1), source, faces=given).certificate()
     assert max(whole.relative_gap, parts.relative_gap) <= TOL
     assert parts.dual_value <= whole.primal_value
     assert whole.dual_value <= parts.primal_value
 
 
-def test_wide_samples_go_by_the_dual(data, start, monkeypatch):
+def test_wide_samples_go_by_the_dual(data, start):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 300))
     y = np.where(X[:, 0] > 0.3, "out", "in")
-    for tol, solver in ((1e-4, "dual coordinate ascent"), (1e-8, "interior-point")):
-        chosen = machine(solver="auto", feature_scale=1.0, n_faces=1, C=0.01, tol=tol)
-        wide = quietly(chosen, large.Arrays(X, y, rows=25))
-        assert solver in wide.solutions_[0].solver
-        assert wide.certificate().relative_gap <= tol
-    monkeypatch.setattr(polytopes, "_MAX_FEATURES", 299)
-    widest = machine(solver="auto", feature_scale=1.0, n_faces=1, C=0.01, tol=1e-8, max_iter=1)
-    assert "dual coordinate ascent" in quietly(widest, large.Arrays(X, y, rows=25)).solutions_[0].solver
-    with pytest.raises(ValueError, match="feature_scale is for solver='dual ascent'"):
-        machine(solver="interior point").fit(*data[:2], faces=start)
-    with pytest.raises(ValueError, match="solver must be"):
-        machine(solver="simplex").fit(*data[:2], faces=start)
+    for solver, gap in (("auto", 1e-4), ("exact", 1e-8)):
+        chosen = machine(solver=solver, sgd=None, n_faces=1, C=0.01, tol=1e-3)
+        wide = quietly(chosen, scale.Arrays(X, y, rows=25))
+        assert wide.solver_ == ("exact" if solver == "exact" else "dual")
+        assert wide.certificate().relative_gap <= gap
+    with pytest.raises(ValueError, match="feature_scale is for solver='dual'"):
+        machine(solver="exact").fit(scale.Arrays(*data))

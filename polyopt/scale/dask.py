@@ -19,15 +19,22 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from operator import getitem
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
+import numpy as np
+
+from formulations.language.arguments import refuse_masked
 from polyopt.base.threads import single_threaded_blas
-from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, samples_at
-from polyopt.large.blocks import BlockRecipe, Checksum, check_block
-from polyopt.large.executor import Executor, Fold
-from polyopt.margin.interior_point.crew import Change, Crew
+from polyopt.estimators.collections import CollectionLike, heading_of, matrix_of_partition
+from polyopt.estimators.frames import column_names, refuse_dates
+from polyopt.scale.blocks import Checksum, check_block, row_matrix
+from polyopt.scale.crew import Change, Crew, Recipe
+from polyopt.scale.executor import Executor, Fold
+from polyopt.scale.on_worker import Missing, Part, answers, forget, hold, samples_at
+from polyopt.scale.sources import Arrays, Source
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -152,7 +159,7 @@ class DaskExecutor(_Tasks, Executor):
         self._has_folded = False
         self._crews: list[DaskBlocks] = []
 
-    def crew(self, recipe: BlockRecipe) -> Crew:
+    def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
         crew = DaskBlocks(self._client, self.parts, recipe, self._checksums)
         self._crews[:] = [*(other for other in self._crews if not other.is_closed), crew]
@@ -223,7 +230,7 @@ class DaskBlocks(_Tasks, Crew):
     _is_grouped: ClassVar[bool] = True
 
     def __init__(
-        self, client: Client, parts: Sequence[Any], recipe: BlockRecipe, checksums: Sequence[Checksum | None]
+        self, client: Client, parts: Sequence[Any], recipe: Recipe, checksums: Sequence[Checksum | None]
     ):
         _Tasks.__init__(self, client, parts)
         Crew.__init__(self)
@@ -365,3 +372,77 @@ def _release(client: Client, fit: str) -> None:
     with suppress(Exception):  # `run` would wait for a lost scheduler
         workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
         client.run(forget, fit, workers=list(workers), on_error="ignore")
+
+
+# -- samples on workers ------------------------------------------------------------------------------
+
+
+def client_of(executor: Any) -> Client:
+    """Return the client that an argument `executor` names: itself; for "dask" and None the current one."""
+    if executor not in (None, "dask"):
+        if not hasattr(executor, "submit") or not hasattr(executor, "scheduler"):
+            raise ValueError(f"executor must be 'threads', 'dask' or a client of Dask, not {executor!r}")
+        return executor
+    if find_spec("distributed") is None:
+        raise ImportError("executor='dask' needs Dask: pip install 'polyopt[dask]'")
+    from distributed import default_client
+
+    return default_client()
+
+
+def executor_of_collection(
+    executor: Any, X: CollectionLike, y: CollectionLike, weights: CollectionLike | None = None
+) -> DaskExecutor:
+    """Compute the partitions, which stay with the workers; return the executor on them."""
+    from dask import delayed
+
+    client, names = client_of(executor), list(getattr(X, "columns", ()))
+    columns = [_partitions(X, "X"), _partitions(y, "y")]
+    columns += [] if weights is None else [_partitions(weights, "sample_weight")]
+    for name, other in zip(("y", "sample_weight"), columns[1:], strict=False):
+        if len(other) != len(columns[0]):
+            raise ValueError(
+                f"{name} has {len(other)} partitions of rows and X has {len(columns[0])}: cut them alike, "
+                f"as with {name}.rechunk or repartition"
+            )
+    arrays = delayed(_partition_arrays, pure=False)
+    parts = [
+        arrays(names, f"partition {k}", *partition) for k, partition in enumerate(zip(*columns, strict=True))
+    ]
+    return DaskExecutor(client, list(client.compute(parts)), column_names(heading_of(X)))
+
+
+def executor_of_source(executor: Any, source: Source) -> DaskExecutor:
+    """Return the executor on the workers, which read the source; arrays of this process are sent to them."""
+    client = client_of(executor)
+    if not isinstance(source, Arrays):
+        return DaskExecutor(client, [source] * source.count)
+    blocks = (source.read(number) for number in range(source.count))  # the scheduler keeps a copy
+    parts = [client.submit(_partition_arrays, (), "", *block, pure=False) for block in blocks]
+    return DaskExecutor(client, parts, source.names)
+
+
+def _partitions(X: Any, name: str) -> list[Any]:
+    """Return the partitions of rows, as delayed objects."""
+    if not hasattr(X, "to_delayed"):
+        raise ValueError(f"{name} must be a Dask array or frame too, not {type(X).__name__}")
+    if not hasattr(X, "chunks"):
+        return list(X.to_delayed())
+    return list((X.rechunk({1: -1}) if X.ndim == 2 else X).to_delayed().ravel())
+
+
+def _partition_arrays(
+    names: Sequence[Any], where: str, X: Any, y: Any, weights: Any = None
+) -> tuple[Any, Any, Any]:
+    """Return the arrays of a partition on a worker; ValueError for masked entries and dates."""
+    for name, values in (("X", X), ("y", y), ("sample_weight", weights)):
+        refuse_masked(name, values)
+    refuse_dates(X)
+    y = np.asarray(_as_array(y))
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    weights = None if weights is None else np.asarray(_as_array(weights)).reshape(len(weights))
+    return row_matrix(matrix_of_partition(X, names, where)), y, weights
+
+
+def _as_array(values: Any) -> Any:
+    return values.to_numpy() if hasattr(values, "to_numpy") else values

@@ -18,7 +18,7 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,14 +28,14 @@ from numpy.typing import NDArray
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import tell
-from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, precision, running_sum
+from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, losses, precision, running_sum
 from polyopt.cpm.solve import Settings, solve_cpm
-from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
-from polyopt.large.checkpoint import NO_CHECKPOINT, Checkpoint, saved
-from polyopt.large.executor import Executor, Fold
-from polyopt.large.sources import Samples
-from polyopt.large.summary import Summary, compute_losses
 from polyopt.linalg.rows import as_rows, in_lanes
+from polyopt.scale.blocks import Pair, Report, TwoClasses, concatenate, two_classes
+from polyopt.scale.checkpoint import Checkpoint, saved
+from polyopt.scale.crew import total
+from polyopt.scale.executor import Executor, Fold
+from polyopt.scale.sources import Samples
 
 Vector = NDArray[np.float64]
 
@@ -49,7 +49,9 @@ class Options:
 
     tol, n_agreeing: a run has converged if its last `n_agreeing` measurements, over more than half of its
         passes, are within this relative distance of the least.
+    max_passes: passes through all samples at most.
     measured_pass_ratio: growth of the passes up to the next measurement, which costs about as much as a pass.
+    pilot_samples: samples of the pilot, roughly.
     pilot_epochs: epochs of each start of the pilot at most.
     pilot_starts: random starts of the pilot, for more than one face.
     pilot_time_fraction: fraction of the remaining time that the pilot may take.
@@ -57,7 +59,9 @@ class Options:
 
     tol: float = 1e-3
     n_agreeing: int = 3
+    max_passes: int = 30
     measured_pass_ratio: float = 1.5
+    pilot_samples: int = 20_000
     pilot_epochs: int = 100
     pilot_starts: int = 3
     pilot_time_fraction: float = 0.3
@@ -66,11 +70,69 @@ class Options:
 OPTIONS = Options()
 
 
+# -- figures of all samples --------------------------------------------------------------------------
+
+
+class Summary(NamedTuple):
+    """Figures of the samples of two classes.
+
+    m: number of features.
+    counts (blocks, 2): samples of the first and of the second class in each block.
+    min_cost, max_cost, total_cost: least, largest and total cost of slack of a sample.
+    max_entry: largest absolute entry of X.
+    """
+
+    m: int
+    counts: NDArray[np.int64]
+    min_cost: float
+    max_cost: float
+    total_cost: float
+    max_entry: float
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.counts.sum())
+
+
+def summarize(reports: Sequence[Report], pair: Pair) -> Summary:
+    """Return the figures of all blocks from their inspection."""
+    counts, costs = np.zeros((len(reports), 2), dtype=np.int64), []
+    for number, report in enumerate(reports):
+        for side, (label, factor) in enumerate(zip(pair.classes, pair.factors, strict=True)):
+            if (of_label := np.asarray(report.labels == label)).any():
+                counts[number, side] = report.counts[of_label][0]
+                costs.append(pair.C * (factor * report.weights[of_label][0]))
+    total_cost, least, most = np.array(costs).T
+    max_entry = max(report.max_entry for report in reports)
+    return Summary(
+        reports[0].m, counts, float(least.min()), float(most.max()), float(total_cost.sum()), max_entry
+    )
+
+
+def compute_losses(
+    executor: Executor, pair: Pair, summary: Summary, scale: float, candidates: Sequence[Vector],
+    is_over: Callable[[], bool] | None = None,
+) -> Vector | None:  # fmt: skip
+    """Return the loss of all samples for each of several W (K, m+1); None if time is over."""
+    arguments = [(pair, scale, candidates) if any(counts) else None for counts in summary.counts]
+    per_block = executor.each(_block_losses, arguments, is_over)
+    return None if per_block is None else np.asarray(total(per_block))
+
+
+def _block_losses(
+    _: None, samples: Samples, number: int, pair: Pair, scale: float, candidates: Sequence[Vector]
+) -> Vector:
+    X, outside, weights = two_classes(samples, pair)
+    rows, costs = as_rows(X), pair.C * weights
+    return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
+
+
 # -- the sample of the pilot -------------------------------------------------------------------------
 
 
 def draw_sample(
-    executor: Executor, recipe: Recipe, summary: Summary, size: int, seed: int,
+    executor: Executor, pair: Pair, summary: Summary, size: int, seed: int,
     is_over: Callable[[], bool] | None = None,
 ) -> TwoClasses | None:  # fmt: skip
     """Draw about `size` samples without replacement, in each class at least size/10, or all if it has fewer.
@@ -84,7 +146,7 @@ def draw_sample(
         per_class.append(_draw_counts(rng, counts, sample_size))
         factors.append(class_size / int(per_class[-1].sum()))
     per_block = zip(*(counts.tolist() for counts in per_class), strict=True)
-    arguments = [(recipe, seed, counts) if sum(counts) else None for counts in per_block]
+    arguments = [(pair, seed, counts) if sum(counts) else None for counts in per_block]
     parts = executor.each(_draw_rows, arguments, is_over)
     if parts is None:
         return None
@@ -101,9 +163,9 @@ def _draw_counts(rng: np.random.Generator, counts: NDArray[np.int64], size: int)
 
 
 def _draw_rows(
-    _: None, samples: Samples, number: int, recipe: Recipe, seed: int, counts: tuple[int, int]
+    _: None, samples: Samples, number: int, pair: Pair, seed: int, counts: tuple[int, int]
 ) -> TwoClasses:
-    X, outside, weights = two_classes(samples, recipe)
+    X, outside, weights = two_classes(samples, pair)
     rng = np.random.default_rng([seed, _SAMPLE_ROWS, number])
     chosen = [
         rng.choice(np.flatnonzero(outside == is_outside), count, replace=False, shuffle=False)
@@ -137,26 +199,22 @@ class SgdState(NamedTuple):
 class Passes:
     """Algorithm 1 over the blocks, which minimises J(W) of :mod:`formulations.cpm` with loss="sum".
 
-    recipe: the class inside and the class outside, their weights, and C.
-    n_pilot: samples of the pilot, roughly.
-    max_iter: passes through all samples at most.
+    pair: the class inside and the class outside, their weights, and C.
     scale: factor of every entry of X.
-    save: the checkpoint, which is written after every pass.
+    save: the checkpoint, which is written after every pass; a resumed one has a seed of its own.
     history: one record for the start and for each pass.
     best, best_objective: the best measured faces (K, m+1), and their objective.
     """
 
     executor: Executor
-    recipe: Recipe
+    pair: Pair
     summary: Summary
     n_faces: int
     clock: Clock
-    n_pilot: int = 20_000
-    max_iter: int = 30
+    save: Checkpoint
     scale: float = 1.0
     seed: int = 0
-    save: Checkpoint = NO_CHECKPOINT
-    options: Options = OPTIONS
+    options: Options = field(default_factory=lambda: OPTIONS)
     history: list[dict[str, float]] = field(default_factory=list, init=False)
     best: Vector = field(init=False)
     best_objective: float = field(default=math.inf, init=False)
@@ -192,7 +250,7 @@ class Passes:
         return self.clock.is_over
 
     def _save(self) -> None:
-        names = ("history", "best", "best_objective", "_sgd")
+        names = ("history", "best", "best_objective", "seed", "_sgd")
         self.save({name: getattr(self, name) for name in names})
 
     def _begin(self) -> None:
@@ -213,7 +271,9 @@ class Passes:
 
     def _solve_pilot(self) -> tuple[Vector, int] | None:
         """Return the faces of a pilot, and their number of steps; None if time is over."""
-        sample = draw_sample(self.executor, self.recipe, self.summary, self.n_pilot, self.seed, self._is_over)
+        sample = draw_sample(
+            self.executor, self.pair, self.summary, self.options.pilot_samples, self.seed, self._is_over
+        )
         if sample is None:
             return None
         X, outside, weights = sample
@@ -223,7 +283,7 @@ class Passes:
             n_init=options.pilot_starts if self.n_faces > 1 else 1, max_iter=options.pilot_epochs,
             time_limit=None if left is None else options.pilot_time_fraction * left,
         )  # fmt: skip
-        solution = solve_cpm(X, np.where(outside, 1.0, -1.0), self.recipe.C * weights, settings, self.seed)
+        solution = solve_cpm(X, np.where(outside, 1.0, -1.0), self.pair.C * weights, settings, self.seed)
         epochs = max(run.iterations for run in solution.runs or (solution,))
         return np.asarray(solution["W"]), max(epochs, 1) * X.shape[0]
 
@@ -233,7 +293,7 @@ class Passes:
             measured = [record for record in self.history if not math.isnan(record["objective"])]
             last_measured = measured[-1]["pass"] if measured else -1.0
             next_measured = max(last_measured + 1.0, math.ceil(options.measured_pass_ratio * last_measured))
-            if self._passes >= min(next_measured, self.max_iter):
+            if self._passes >= min(next_measured, self.options.max_passes):
                 if not self._measure():
                     return Status.TIME_LIMIT
                 measured.append(self.history[-1])
@@ -242,7 +302,7 @@ class Passes:
             last = objectives[-options.n_agreeing :]
             if len(last) == options.n_agreeing and max(last) <= (1.0 + options.tol) * min(objectives):
                 return Status.CONVERGED
-            if self._passes >= self.max_iter:
+            if self._passes >= self.options.max_passes:
                 return Status.ITERATION_LIMIT
             if not self._take_pass():
                 return Status.TIME_LIMIT
@@ -253,7 +313,7 @@ class Passes:
         n, passes = self.summary.n, self._passes
         blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
         order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
-        arguments = (self.recipe, n, self.n_faces, self.scale, self.seed, passes)
+        arguments = (self.pair, n, self.n_faces, self.scale, self.seed, passes)
         chain = Fold(self._sgd._replace(loss=0.0), [(number, arguments) for number in order.tolist()])
         states = self.executor.fold(_take_steps, [chain], self._is_over)
         if states is None:
@@ -274,9 +334,7 @@ class Passes:
             lanes = [iterate(self._sgd.U, self._sgd.steps)]
             lanes += [self._sgd.A] if self._sgd.average_weight else []
             candidates = [faces_of(each, self.n_faces) for each in lanes]
-        losses = compute_losses(
-            self.executor, self.recipe, self.summary, self.scale, candidates, self._is_over
-        )
+        losses = compute_losses(self.executor, self.pair, self.summary, self.scale, candidates, self._is_over)
         if losses is None:
             return False
         objectives = [float((W**2).sum() + loss) for W, loss in zip(candidates, losses, strict=True)]
@@ -292,11 +350,11 @@ def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
 
 
 def _take_steps(
-    state: SgdState, samples: Samples, number: int, recipe: Recipe, n: int, n_faces: int, scale: float,
+    state: SgdState, samples: Samples, number: int, pair: Pair, n: int, n_faces: int, scale: float,
     seed: int, passes: int,
 ) -> SgdState:  # fmt: skip
     """Take a step of Algorithm 1 for each sample of a block; n is the size of all blocks."""
-    X, outside, weights = two_classes(samples, recipe)
+    X, outside, weights = two_classes(samples, pair)
     rows = as_rows(X)
     sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=state.U.dtype.type)
     # Copies, so that the step can be repeated if its result is lost.
@@ -304,7 +362,7 @@ def _take_steps(
     sgd.tally[AVERAGE], sgd.tally[LOSS] = state.average_weight, state.loss
     unassigned = np.full(len(weights), -1)
     order = row_order(seed, passes, number, len(weights))
-    gains = 0.5 * n * recipe.C * weights
+    gains = 0.5 * n * pair.C * weights
     sgd.take_steps(sgd.step_arguments(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
     tally = float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS])
     return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally)

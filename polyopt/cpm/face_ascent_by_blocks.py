@@ -18,7 +18,7 @@ all blocks side by side. More workers than groups speed up scans only. The group
 pairs, and so all bits of the result, follow from K, the blocks and the seed. The driving process keeps the
 multipliers of active pairs, 17 bytes for each, and sends them to the blocks and back.
 
-The functions below :class:`FaceAscents` are steps of folds (:class:`polyopt.large.executor.Fold`).
+The functions below :class:`FaceAscents` are steps of folds (:class:`polyopt.scale.executor.Fold`).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
@@ -42,12 +43,12 @@ from polyopt.cpm.certificate_by_blocks import (
     reduce_dual,
     reduce_primal,
 )
-from polyopt.large.blocks import Recipe, TwoClasses, assign_faces, concatenate, two_classes
-from polyopt.large.checkpoint import saved
-from polyopt.large.executor import Executor, Fold
-from polyopt.large.sources import Samples
 from polyopt.linalg.rows import as_rows
-from polyopt.margin.interior_point.crew import total
+from polyopt.scale.blocks import Pair, TwoClasses, concatenate, two_classes
+from polyopt.scale.checkpoint import saved
+from polyopt.scale.crew import total
+from polyopt.scale.executor import Executor, Fold
+from polyopt.scale.sources import Samples
 
 Vector = NDArray[np.float64]
 Assignment = NDArray[np.integer[Any]]  # (n,): the face of each sample outside, -1 for samples inside
@@ -85,13 +86,16 @@ class Options:
     min_tol_single: float = 1e-5
 
 
+_ROWS_AT_ONCE = 1 << 14  # rows of a block that are assigned together
+
+
 def scaled(faces: Vector, scale: float) -> Vector:
     """Return faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
 saved(Pairs)
-_SAVED = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds")  # attributes in a checkpoint
+_SAVED = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds", "_seed")  # attributes in a checkpoint
 
 
 class Setting(NamedTuple):
@@ -101,7 +105,7 @@ class Setting(NamedTuple):
     single: True for scans and sweeps in single precision.
     """
 
-    recipe: Recipe
+    pair: Pair
     scale: float
     single: bool
 
@@ -122,17 +126,17 @@ class FaceAscents:
     """
 
     def __init__(
-        self, executor: Executor, recipe: Recipe, n_faces: int, n_features: int, *, scale: float = 1.0,
+        self, executor: Executor, pair: Pair, n_faces: int, n_features: int, *, scale: float = 1.0,
         largest: float = np.inf, seed: int = 0, options: Options | None = None,
     ):  # fmt: skip
-        self._executor, self._recipe, self._K, self._options = executor, recipe, n_faces, options or Options()
+        self._executor, self._pair, self._K, self._options = executor, pair, n_faces, options or Options()
         self._scale, self._seed, self._blocks = scale, seed, range(executor.count)
         self._is_small = largest * scale < self._options.max_entry_single
         self._groups = np.array_split(np.arange(n_faces), -(-n_faces // self._options.faces_together))
         self._assigned: list[Assignment] = []
         self._full: list[int] = []  # blocks with samples
         self._width = float(n_features)  # mean number of entries of a row
-        self._setting = Setting(recipe, scale, False)
+        self._setting = Setting(pair, scale, False)
         self._W = np.zeros((n_faces, n_features + 1))
         self._pairs = [no_pairs() for _ in self._blocks]
         self._passes, self.scans, self._slope = 0, 0, self._options.first_slope
@@ -145,9 +149,7 @@ class FaceAscents:
 
         resumed: the state of a checkpoint, which was written after these faces had assigned.
         """
-        self._assigned = self._each(
-            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale))
-        )
+        self._assigned = self._each(assign_block, lambda number: (self._pair, scaled(assigning, self._scale)))
         self._full = [number for number in self._blocks if len(self._assigned[number])]
         if resumed is not None:
             vars(self).update(resumed)
@@ -162,10 +164,8 @@ class FaceAscents:
         self._pairs = [pairs for _, pairs in results]
         self.scans, self._slope, self._bounds = 0, self._options.first_slope, []
 
-    def run(
-        self, tol: float, max_iter: int | None, clock: Clock, save: Callable[[dict[str, Any]], None]
-    ) -> Status:
-        """Climb until the relative gap, as scans measure it, is `tol`, or for `max_iter` scans."""
+    def run(self, tol: float, clock: Clock, save: Callable[[dict[str, Any]], None]) -> Status:
+        """Climb until the relative gap, as scans measure it, is `tol`, or for `max_scans` scans."""
         options, is_over = self._options, lambda: clock.is_over
         self._setting = self._setting._replace(single=self._is_small and tol >= options.min_tol_single)
         while self._passes < 2:  # from multipliers of 0
@@ -182,7 +182,7 @@ class FaceAscents:
             if relative_gap(objective, bound) <= 0.9 * tol:  # below `tol`: a scan may be in single precision
                 return Status.SOLVED
             self._bounds.append(bound)
-            if self.scans >= (max_iter or options.max_scans):
+            if self.scans >= options.max_scans:
                 return Status.ITERATION_LIMIT
             last = self._bounds[-options.stall_scans :]
             if len(last) == options.stall_scans and last[-1] - last[0] <= options.min_bound_gain * abs(bound):
@@ -198,13 +198,13 @@ class FaceAscents:
         Returns: the faces (K, m+1), halves of their certificates, and the tally of the samples' losses.
         """
         gains = merge(
-            self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
+            self._each(pull_block, lambda number: (self._pair, *self._multipliers(number), self._K))
         )
         W = implied_faces(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
             point = (faces, self._scale, MIN_HINGE_DECREASE)
-            arguments = [(self._recipe, *self._multipliers(number), *point) for number in self._blocks]
+            arguments = [(self._pair, *self._multipliers(number), *point) for number in self._blocks]
             losses = merge(self._executor.each(weigh_block, arguments))
             proofs.append((faces, certify_halves(gains, losses, faces, self._scale, tol), losses))
         return min(proofs, key=lambda proof: sum(half.primal_value for half in proof[1]))
@@ -254,7 +254,7 @@ class FaceAscents:
         if self._width * sum(map(len, rows)) <= self._options.max_gathered_entries:
             seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
             result = climb_gathered(
-                self._executor, self._recipe, self._W, self._pairs, rows, self._slope, scale=self._scale,
+                self._executor, self._pair, self._W, self._pairs, rows, self._slope, scale=self._scale,
                 seed=seed, max_passes=self._options.max_scans, is_over=is_over,
             )  # fmt: skip
             if result is None:
@@ -316,18 +316,29 @@ class FaceAscents:
 
 
 def assign_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector
+    _: None, samples: Samples, number: int, pair: Pair, assigning: Vector
 ) -> NDArray[np.integer]:
     """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
-    X, outside = two_classes(samples, recipe)[:2]
+    X, outside = two_classes(samples, pair)[:2]
     return assign_faces(X, outside, assigning).astype(np.min_scalar_type(-len(assigning)))
+
+
+def assign_faces(X: Any, outside: NDArray[np.bool_], faces: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the face of `faces` (K, m+1) with the highest score of each sample outside; -1 inside."""
+    assigned = np.full(len(outside), -1)
+    for first in range(0, len(outside), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        rows = X[part] if sp.issparse(X) else np.asarray(X[part], dtype=float)
+        assigned[part] = (np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
+    assigned[~outside] = -1
+    return assigned
 
 
 def release_block(
     _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
     """Remove multipliers of reassigned samples: return the change of the faces, and the other pairs."""
-    X, outside = two_classes(samples, setting.recipe)[:2]
+    X, outside = two_classes(samples, setting.pair)[:2]
     return release(X, outside, assigned, n_faces, pairs, setting.scale)
 
 
@@ -336,7 +347,7 @@ def sweep_block(
     pairs: Pairs, seed: tuple[int, int],
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
     """Take a step of a group on every pair of a block."""
-    block = two_classes(samples, setting.recipe)
+    block = two_classes(samples, setting.pair)
     ascent = _ascent(
         block, as_rows(block.X), setting, assigned, first, state.W, pairs, _block_seed(seed, number, first)
     )
@@ -351,7 +362,7 @@ def scan_block(
     """Return the loss of a block on every face (K,), the active pairs, and the entries of X."""
     if not len(assigned):
         return np.zeros(len(W)), pairs, 0
-    block = two_classes(samples, setting.recipe)
+    block = two_classes(samples, setting.pair)
     rows = as_rows(block.X)
     results = [
         _ascent(block, rows, setting, assigned, int(group[0]), W[group], part, 0).find_active()
@@ -366,9 +377,9 @@ def climb_block(
     pairs: Pairs, seed: tuple[int, int], slopes: Vector,
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
     """Take a pass of a group over the active pairs of a block."""
-    X, outside, weights = two_classes(samples, setting.recipe)
+    X, outside, weights = two_classes(samples, setting.pair)
     W, pairs, largest = climb_pairs(
-        X, outside, setting.recipe.C * weights, state.W, pairs, slopes, scale=setting.scale,
+        X, outside, setting.pair.C * weights, state.W, pairs, slopes, scale=setting.scale,
         seed=_block_seed(seed, number, first),
     )  # fmt: skip
     return GroupState(W, np.maximum(state.slopes, largest)), pairs
@@ -380,7 +391,7 @@ def _ascent(
 ) -> BlockAscent:  # fmt: skip
     """Make the ascent of a group, whose first face is `first`, on a block."""
     faces = np.asarray(assigned, dtype=np.int64) - first
-    costs = setting.recipe.C * block.weights
+    costs = setting.pair.C * block.weights
     return BlockAscent(
         rows, block.outside, costs, faces, W, pairs, scale=setting.scale, single=setting.single, seed=seed
     )
@@ -392,7 +403,7 @@ def _block_seed(seed: tuple[int, int], number: int, first: int) -> int:
 
 
 def climb_gathered(
-    executor: Executor, recipe: Recipe, W: Vector, pairs: Sequence[Pairs],
+    executor: Executor, pair: Pair, W: Vector, pairs: Sequence[Pairs],
     gathered: Sequence[NDArray[np.int32]], slope: float, *, scale: float, seed: int, max_passes: int,
     is_over: Callable[[], bool],
 ) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
@@ -403,7 +414,7 @@ def climb_gathered(
     slope: the passes end if no projected gradient is larger.
     Returns: the new faces and pairs; None, with nothing changed, if time is over.
     """
-    parts = executor.each(gather_rows, [(recipe, rows) if len(rows) else None for rows in gathered], is_over)
+    parts = executor.each(gather_rows, [(pair, rows) if len(rows) else None for rows in gathered], is_over)
     if parts is None:
         return None
     if not parts:
@@ -420,7 +431,7 @@ def climb_gathered(
         *(np.concatenate([getattr(block, name) for block in active]) for name in Pairs._fields[1:]),
     )
     W, climbed, _ = climb_pairs(
-        X, outside, recipe.C * weights, W, gathered_pairs, np.full(len(W), np.inf), scale=scale, seed=seed,
+        X, outside, pair.C * weights, W, gathered_pairs, np.full(len(W), np.inf), scale=scale, seed=seed,
         passes=max_passes, accuracy=slope, is_over=is_over,
     )  # fmt: skip
     ends = np.cumsum([len(block.rows) for block in active])[:-1]
@@ -434,36 +445,34 @@ def climb_gathered(
     return W, new_pairs
 
 
-def gather_rows(
-    _: None, samples: Samples, number: int, recipe: Recipe, rows: NDArray[np.int32]
-) -> TwoClasses:
+def gather_rows(_: None, samples: Samples, number: int, pair: Pair, rows: NDArray[np.int32]) -> TwoClasses:
     """Return some rows of a block."""
-    X, outside, weights = two_classes(samples, recipe)
+    X, outside, weights = two_classes(samples, pair)
     return TwoClasses(X[rows], outside[rows], weights[rows])
 
 
 def pull_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigned: Assignment, multipliers: Multipliers,
+    _: None, samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers,
     n_faces: int,
 ) -> Tally:  # fmt: skip
     """Return Σ α_ik and ½ Σ α_ik y_i x̃_i of a block's multipliers."""
-    return reduce_dual(_block(samples, recipe, assigned), multipliers, n_faces)
+    return reduce_dual(_block(samples, pair, assigned), multipliers, n_faces)
 
 
 def weigh_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigned: Assignment, multipliers: Multipliers,
+    _: None, samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers,
     W: Vector, scale: float, min_decrease: float,
 ) -> Tally:  # fmt: skip
     """Return the loss of a block at the faces W (K, m+1), with the violation of every optimality condition.
 
     min_decrease: decrease of its hinge above which a sample outside changes its face.
     """
-    return reduce_primal(_block(samples, recipe, assigned), multipliers, W, scale, min_decrease)
+    return reduce_primal(_block(samples, pair, assigned), multipliers, W, scale, min_decrease)
 
 
-def _block(samples: Samples, recipe: Recipe, assigned: Assignment) -> AssignedBlock:
-    X, outside, weights = two_classes(samples, recipe)
-    return AssignedBlock(X, outside, recipe.C * weights, assigned)
+def _block(samples: Samples, pair: Pair, assigned: Assignment) -> AssignedBlock:
+    X, outside, weights = two_classes(samples, pair)
+    return AssignedBlock(X, outside, pair.C * weights, assigned)
 
 
 # -- pairs by groups of faces ------------------------------------------------------------------------

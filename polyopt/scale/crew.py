@@ -9,15 +9,20 @@ Results are in the order of the blocks, and :func:`total` sums them in a fixed o
 to the bit wherever the blocks are.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from formulations.language.types import Vector
 from polyopt.base.threads import run_blocks
+
+if TYPE_CHECKING:
+    from polyopt.scale.sources import Samples
 
 
 class Change(NamedTuple):
@@ -28,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Logged(Protocol):
-    """An object that applies a log, such as a :class:`~polyopt.margin.interior_point.block.Block`.
+    """A solver's block of samples, which applies a log.
 
     n_applied: number of log entries applied.
     last_result: result of the last log entry that was applied.
@@ -36,6 +41,26 @@ class Logged(Protocol):
 
     n_applied: int
     last_result: object
+
+
+class Readable(Logged, Protocol):
+    """A block whose samples are read for every call, and not kept."""
+
+    def attach(self, samples: Samples) -> None:
+        """Take the block's samples from those that were read."""
+
+    def detach(self) -> None:
+        """Let the samples go."""
+
+
+class Recipe(Protocol):
+    """What a solver's blocks are made from."""
+
+    def workspace(self) -> Any:
+        """Return work space that all blocks of a process may share."""
+
+    def block(self, samples: Samples, workspace: Any) -> Readable | None:
+        """Return the block of the samples; None if none of them is in the program."""
 
 
 def catch_up(block: Logged, log: Sequence[Change], first: int, ask: Change | None) -> Any:

@@ -10,19 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
-from types import SimpleNamespace
 from typing import Any
 
 from polyopt.base.threads import single_threaded_blas
-from polyopt.large.blocks import (
-    BlockRecipe,
-    Checksum,
-    check_block,
-    solver_rows,
-)
-from polyopt.large.sources import Samples, Source
-from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.crew import Change, catch_up
+from polyopt.scale.blocks import Checksum, check_block
+from polyopt.scale.crew import Change, Readable, Recipe, catch_up
+from polyopt.scale.sources import Samples, Source
 
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
 _VARIABLES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
@@ -38,25 +31,25 @@ class Missing:
     """Result of a worker that lacks the block, or a part of its log."""
 
 
-class _LockedBlock:
-    """A block on a worker, or None before it is made, and its lock."""
+class _Place:
+    """The place of a block on a worker: its lock, and the block, None before it is made."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.block: Block | None = None
+        self.block: Readable | None = None
 
 
-_blocks: dict[tuple[str, int], _LockedBlock] = {}  # by fit and number
-_workspace = SimpleNamespace(work=Work())  # kept as long as there are blocks
+_places: dict[str, dict[int, _Place]] = {}  # by fit and number
+_workspaces: dict[str, Any] = {}  # by fit
 
 
 def samples_at(part: Part, number: int) -> Samples:
     """Return the samples of a block."""
-    return part.read(number) if isinstance(part, Source) else Samples(*part)
+    return Samples(*part) if isinstance(part, tuple) else part.read(number)
 
 
 def answers(
-    fit: str, numbers: Sequence[int], recipe: BlockRecipe, parts: Sequence[Part],
+    fit: str, numbers: Sequence[int], recipe: Recipe, parts: Sequence[Part],
     checksums: Sequence[Checksum | None], log: Sequence[Change], begins: int, ask: Change | None,
 ) -> list[Any]:  # fmt: skip
     """Apply changes to some blocks of a fit, and return their results to `ask`, or :class:`Missing`.
@@ -64,40 +57,34 @@ def answers(
     log: the log from change `begins` on.
     """
     hold()
+    workspace = _workspaces.setdefault(fit, recipe.workspace())
+
+    def answer(number: int, part: Part, checksum: Checksum | None) -> Any:
+        place = _places.setdefault(fit, {}).setdefault(number, _Place())
+        with place.lock:
+            # A block that was here before another worker had it has missed a part of the log, too.
+            if begins > (0 if place.block is None else place.block.n_applied):
+                return Missing()
+            samples = check_block(samples_at(part, number), number, checksum, whole=place.block is None)
+            if place.block is None:
+                place.block = recipe.block(samples, workspace)
+            if place.block is None:
+                return None
+            place.block.attach(samples)
+            try:
+                return catch_up(place.block, log, begins, ask)
+            finally:
+                place.block.detach()
+
     with single_threaded_blas():
-        return [
-            _answer(_blocks.setdefault((fit, n), _LockedBlock()), recipe, n, samples_at(part, n), checksum,
-                    log, begins, ask)
-            for n, part, checksum in zip(numbers, parts, checksums, strict=True)
-        ]  # fmt: skip
-
-
-def _answer(
-    here: _LockedBlock, recipe: BlockRecipe, number: int, samples: Samples, checksum: Checksum | None,
-    log: Sequence[Change], begins: int, ask: Change | None,
-) -> Any:  # fmt: skip
-    with here.lock:
-        # A block that was here before another worker had it has missed a part of the log, too.
-        if begins > (0 if here.block is None else here.block.n_applied):
-            return Missing()
-        samples = check_block(samples, number, checksum, whole=here.block is None)
-        if here.block is None:
-            here.block = recipe.block(samples, number, _workspace.work)
-        if here.block is None:
-            return None
-        here.block.samples.X = solver_rows(samples, here.block.chosen)
-        try:
-            return catch_up(here.block, log, begins, ask)
-        finally:
-            here.block.samples.X = None
+        return [answer(*each) for each in zip(numbers, parts, checksums, strict=True)]
 
 
 def forget(fit: str) -> None:
     """Release the blocks of a fit."""
-    for key in [key for key in _blocks if key[0] == fit]:
-        _blocks.pop(key, None)
-    if not _blocks:
-        _workspace.work = Work()
+    _places.pop(fit, None)
+    _workspaces.pop(fit, None)
+    if not _places:
         give_back()
 
 

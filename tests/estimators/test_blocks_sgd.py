@@ -14,19 +14,18 @@ from formulations import cpm
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
-from polyopt import ConvexPolytopeMachine, large
+from polyopt import ConvexPolytopeMachine, scale
 from polyopt.base import threads
+from polyopt.cpm import sgd_by_blocks as by_blocks
 from polyopt.cpm.sgd import CpmSgd
-from polyopt.large import sgd as by_blocks
-from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import Checkpoint
-from polyopt.large.executor import LocalExecutor
-from polyopt.large.sgd import Options, Passes, draw_sample, row_order
-from polyopt.large.summary import checkpoint_identity, summarize
+from polyopt.cpm.sgd_by_blocks import Options, Passes, draw_sample, row_order, summarize
 from polyopt.linalg.rows import as_rows
+from polyopt.scale.blocks import Pair
+from polyopt.scale.checkpoint import Checkpoint
+from polyopt.scale.executor import ThreadExecutor
 
 K = 2
-RECIPE = Recipe(("no", "yes"), (1.0, 1.0), 0.1)
+PAIR = Pair(("no", "yes"), (1.0, 1.0), 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +40,18 @@ def start():
 
 
 def solve(
-    source, recipe=RECIPE, n_faces=K, start=None, steps=6000, checkpoint=None, resume=None, time_limit=None,
-    **settings,
+    source, pair=PAIR, n_faces=K, start=None, steps=6000, checkpoint=None, resume=None, time_limit=None,
+    seed=4, scale=1.0, **options,
 ):  # fmt: skip
     """Passes from the pilot, or from faces that count for so many steps in its place."""
-    executor, clock = LocalExecutor(source), Clock(time_limit)
-    given = {"n_pilot": 60, "max_iter": 3, "seed": 4} | settings
-    summary = summarize(executor.inspect(), recipe)
-    given["save"] = Checkpoint(checkpoint, resume, lambda: checkpoint_identity(executor, recipe, "steps"))
+    executor, clock = ThreadExecutor(source), Clock(time_limit)
+    options = Options(**{"pilot_samples": 60, "max_passes": 3} | options)
+    summary = summarize(executor.inspect(), pair)
+    save = Checkpoint(checkpoint, resume, executor, pair)
     with pytest.MonkeyPatch.context() as patched:
         if start is not None:
             patched.setattr(Passes, "_solve_pilot", lambda run: (start, steps))
-        return Passes(executor, recipe, summary, n_faces, clock, **given).run()
+        return Passes(executor, pair, summary, n_faces, clock, save, scale, seed, options).run()
 
 
 def bits(found):
@@ -66,16 +65,16 @@ def value(W, X, y, C):
 
 def test_the_objective_is_the_program_s_and_never_above_the_start_s(data, start):
     X, y, weights = data
-    recipe = RECIPE._replace(factors=(0.5, 3.0))
+    pair = PAIR._replace(factors=(0.5, 3.0))
     C = 0.1 * weights * np.where(y == "yes", 3.0, 0.5)
     for settings in ({"start": start}, {"start": 100.0 * start, "steps": 1}, {}):
-        found = solve(large.Arrays(X, y, weights, rows=17), recipe, **settings)
+        found = solve(scale.Arrays(X, y, weights, rows=17), pair, **settings)
         assert found.objective == pytest.approx(value(found["W"], X, y, C), rel=1e-9)
         assert found.objective <= found.history[0]["objective"]
         measured = [each["objective"] for each in found.history if each["objective"] == each["objective"]]
         assert found.objective == min(measured)
         assert len(measured) == 4
-    best = solve(large.Arrays(X, y, weights, rows=17), recipe, start=found["W"], steps=1)
+    best = solve(scale.Arrays(X, y, weights, rows=17), pair, start=found["W"], steps=1)
     assert best.objective == found.objective  # steps that are far too long lose nothing
     assert best["W"].tobytes() == found["W"].tobytes()
 
@@ -94,7 +93,7 @@ def take_steps(sgd, X, y, order):
 
 def test_one_block_is_algorithm_1(data, start):
     X, y, _ = data
-    found = solve(large.Arrays(X, y), start=start, steps=400, max_iter=2)
+    found = solve(scale.Arrays(X, y), start=start, steps=400, max_passes=2)
     sgd = at_start(start)
     values = [value(start, X, y, 0.1)]
     for passes in range(2):
@@ -108,7 +107,7 @@ def test_one_block_is_algorithm_1(data, start):
 def test_a_pass_visits_every_sample_once_block_after_block(data, start):
     """The blocks in one of their orders, each with its samples in the order of its seed."""
     X, y, _ = data
-    found = solve(large.Arrays(X, y, rows=60), start=start, steps=400, max_iter=1)
+    found = solve(scale.Arrays(X, y, rows=60), start=start, steps=400, max_passes=1)
     ends = []
     for blocks in permutations(range(3)):
         sgd = at_start(start)
@@ -125,7 +124,7 @@ def test_threads_change_no_bit(steps, data, start, monkeypatch):
     whole = np.clip(np.round(40.0 * X + 100.0), 0, 255)
     settings = {"start": start, "steps": steps, "scale": 1 / 255}
     sources = [
-        large.Arrays(whole.astype(kind), y, weights, rows=17) for kind in (np.uint8, np.float32, np.float64)
+        scale.Arrays(whole.astype(kind), y, weights, rows=17) for kind in (np.uint8, np.float32, np.float64)
     ]
     wanted = bits(solve(sources[0], **settings))
     for source in sources[1:]:  # whose products are rounded otherwise
@@ -137,18 +136,18 @@ def test_threads_change_no_bit(steps, data, start, monkeypatch):
 
 
 def test_it_goes_on_from_a_checkpoint_to_the_same_bits(data, tmp_path):
-    source, path = large.Arrays(*data, rows=17), tmp_path / "checkpoint"
+    source, path = scale.Arrays(*data, rows=17), tmp_path / "checkpoint"
     wanted = bits(solve(source))
     for stop in (1, 2):
         with killed_at_save(stop), pytest.raises(SystemExit):
             solve(source, checkpoint=path)
         assert bits(solve(source, resume=path)) == wanted
     with pytest.raises(ValueError, match="of another fit: its samples, labels or weights"):
-        solve(large.Arrays(data[0] + 1.0, *data[1:], rows=17), resume=path)
+        solve(scale.Arrays(data[0] + 1.0, *data[1:], rows=17), resume=path)
 
 
 def test_an_interrupted_pass_is_dropped_and_resumed(data, start, tmp_path):
-    source, path = large.Arrays(*data, rows=17), tmp_path / "checkpoint"
+    source, path = scale.Arrays(*data, rows=17), tmp_path / "checkpoint"
     settings = {"start": start, "steps": 4}
     whole = solve(source, **settings)
     visits, take_steps = [], by_blocks._take_steps
@@ -181,14 +180,14 @@ def test_a_pilot_is_drawn_from_more_than_1e9_samples():
 def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
     X, y, _ = data
     y = np.where(np.arange(150) < 7, "yes", "no")
-    source = large.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
-    summary = summarize(LocalExecutor(source).inspect(), RECIPE)
+    source = scale.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
+    summary = summarize(ThreadExecutor(source).inspect(), PAIR)
     assert summary.counts.tolist() == [[13, 7]] + 6 * [[20, 0]] + [[10, 0]]
     assert (summary.n, summary.m, summary.max_entry) == (150, 4, np.abs(X).max())
     assert (summary.min_cost, summary.max_cost) == (0.1, 0.1)
     assert summary.total_cost == pytest.approx(15.0)
     for size, rare in ((10, 1), (60, 6), (1000, 7)):
-        drawn = draw_sample(LocalExecutor(source), RECIPE, summary, size, 0)
+        drawn = draw_sample(ThreadExecutor(source), PAIR, summary, size, 0)
         assert drawn.outside.sum() == rare
         assert drawn.weights[drawn.outside].sum() == pytest.approx(7.0)
         assert drawn.weights[~drawn.outside].sum() == pytest.approx(143.0)
@@ -202,8 +201,8 @@ def test_blocks_may_be_empty_or_of_one_class_or_sparse(data, start):
     X, y = X[order], y[order]
     cuts = [0, 0, 3, 40, 40, 119, 150, 150]
     part = lambda k: slice(cuts[k], cuts[k + 1])  # noqa: E731
-    dense = large.Generated(lambda k: (X[part(k)], y[part(k)]), 7)
-    sparse = large.Generated(lambda k: (sp.csr_array(X[part(k)]), y[part(k)]), 7)
+    dense = scale.Generated(lambda k: (X[part(k)], y[part(k)]), 7)
+    sparse = scale.Generated(lambda k: (sp.csr_array(X[part(k)]), y[part(k)]), 7)
     found = [solve(source, start=start, steps=500) for source in (dense, sparse)]
     assert bits(found[0]) == bits(found[1])
     assert found[0].objective < found[0].history[0]["objective"]
@@ -212,22 +211,16 @@ def test_blocks_may_be_empty_or_of_one_class_or_sparse(data, start):
 def test_one_face_comes_near_the_optimum(data):
     X, y, _ = data
     best = ConvexPolytopeMachine(1, 0.1, solver="exact", inside_label="no").fit(X, y).solution_.objective
-    found = solve(large.Arrays(X, y, rows=17), n_faces=1, max_iter=60)
+    found = solve(scale.Arrays(X, y, rows=17), n_faces=1, max_passes=60)
     assert best * (1 - 1e-9) <= found.objective <= 1.05 * best
 
 
 def test_a_limit_is_told(data, start):
-    source = large.Arrays(*data, rows=17)
-    assert solve(source, start=start, max_iter=1).status is Status.ITERATION_LIMIT
-    loose = Options(tol=0.5)
-    assert solve(source, start=start, steps=10**9, options=loose).status is Status.CONVERGED
+    source = scale.Arrays(*data, rows=17)
+    assert solve(source, start=start, max_passes=1).status is Status.ITERATION_LIMIT
+    assert solve(source, start=start, steps=10**9, tol=0.5).status is Status.CONVERGED
     for first in (None, start):
         short = solve(source, start=first, time_limit=0.0)
         assert short.status is Status.TIME_LIMIT
         assert np.isinf(short.objective)
         assert np.array_equal(short["W"], np.zeros((K, 5)) if first is None else start)
-
-
-def test_shards_of_earlier_versions_are_refused():
-    with pytest.raises(TypeError, match="no parameter 'n_shards': steps go through all blocks"):
-        large.ConvexPolytopeMachine(n_shards=4)
