@@ -1,16 +1,16 @@
 """Descent for logistic polytopes, from a start to a good point, and the elimination of weights.
 
 The objective, with soft maxima of softness t, is in :mod:`polyopt.polyhedral.logistic_loss`; faces are the
-rows of W (K, m+1), the bias last. :func:`descend` lowers it, for one t after the other, by one of three
+rows of W (K, m+1), the bias last. :func:`descend` lowers it, for one t after the other, by one of two
 methods:
 
 - :func:`lbfgs`, for dense samples without ℓ1 penalty, group penalty and sign constraints: L-BFGS (Liu &
   Nocedal 1989) in one compiled loop, in ``native/logistic.c``. A search makes hundreds of short descents on a
   few hundred samples, for which the overhead of a general solver exceeds the cost of the objective. The line
   search meets Wolfe's conditions, by halving or by a parabola.
-- :func:`proximal`, for a group penalty: proximal gradient steps, which make groups exactly 0.
-- L-BFGS-B of scipy in all other cases. With an ℓ1 penalty its variables are the positive and the negative
-  parts of the weights.
+- L-BFGS-B of scipy, in all other cases. With an ℓ1 penalty its variables are the positive and the negative
+  parts of the weights. Norms of groups are smoothed; the entries that a proximal step from the last point
+  sets to 0 are 0 in the result.
 
 :func:`eliminate` is backward elimination. Fixing the weight w_kj at 0 raises the loss by about h w_kj²/2,
 where h is the curvature in w_kj after the bias of the face was minimised out: the saliency of LeCun, Denker &
@@ -29,8 +29,7 @@ from scipy.optimize import OptimizeResult, minimize
 from formulations.language.clock import Clock
 from formulations.language.types import Array, is_sparse
 from polyopt.native.library import kernel
-from polyopt.optim.newton_steps import ARMIJO
-from polyopt.polyhedral.logistic_loss import FaceLoss, Mask, Units, shortfall_gradient
+from polyopt.polyhedral.logistic_loss import FaceLoss, Mask, shortfall_gradient
 
 Report = Callable[[float], None]
 
@@ -41,9 +40,7 @@ class Options:
 
     lbfgs_pairs: int = 10  # pairs of steps and gradient differences that the compiled L-BFGS stores
     products_per_call: float = 1e8  # multiplications between checks of the clock: about 0.1 s
-    recent_objectives: int = 5  # a proximal step need only be below the largest of these (SpaRSA)
-    max_proximal_doublings: int = 40  # of the curvature of a proximal step
-    min_rel_curvature: float = 1e-10  # of a proximal step, relative to the weight of the samples
+    norm_softness: float = 1e-2  # ε of a group's norm, sqrt(Σ w² + ε²), in features of deviation 1
     last_softness: float = 0.3  # t after the first descent, in elimination and on paths
     first_max_iter: int = 40  # iterations of a path's first descent, at each softness
     refit_max_iter: int = 20  # iterations of a descent that starts near a minimum
@@ -83,8 +80,7 @@ def descend(
     tol: relative decrease of the objective by an iteration at which to stop.
     progress: called with the softness and the smoothed objective after each iteration.
     """
-    is_smooth = problem.penalty.l1 == 0.0 and not problem.entry_signs.any() and not is_sparse(problem.X)
-    run = proximal if problem.penalty.group > 0.0 else lbfgs if is_smooth else _lbfgs_b
+    run = lbfgs if problem.penalty.is_absent and not is_sparse(problem.X) else _lbfgs_b
     W, iterations = np.where(problem.entries, W, 0.0), 0
     for t in softness:
         limit = max_iter if max_total is None else min(max_iter, max_total - iterations)
@@ -139,113 +135,54 @@ def _lbfgs_b(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
     report: Report | None,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Run scipy's L-BFGS-B on the entries that may differ from 0.
+    """Run scipy's L-BFGS-B on the entries v that may differ from 0, or on x = (v⁺, v⁻) with an ℓ1 penalty."""
+    free, units, penalty = problem.entries, problem.units, problem.entry_penalty
+    point, V, iterations = units.scaled(problem.allowed(W))[free], np.zeros(problem.shape), 0
+    l1_weights = (np.minimum(penalty.up, penalty.down) / units.scale)[free]
+    lower = np.where(np.isinf(penalty.down[free]), 0.0, -np.inf)
+    upper = np.where(np.isinf(penalty.up[free]), 0.0, np.inf)
+    n, is_split, has_groups = len(point), problem.penalty.l1 > 0.0, problem.penalty.group > 0.0
 
-    With an ℓ1 penalty the variables x are first their positive, then their negative parts.
-    """
-    free, units, signs = problem.entries, problem.units, problem.entry_signs[problem.entries]
-    point, W_scaled = units.scaled(problem.without_forbidden_signs(W))[free], np.zeros(problem.shape)
-    l1_weights = np.broadcast_to(problem.l1_weights / units.scale, problem.shape)[free]
-    n, is_split = len(signs), problem.penalty.l1 > 0.0
-    may_be_positive = np.r_[signs >= 0, signs <= 0] if is_split else signs >= 0
-    lower = np.zeros(2 * n) if is_split else np.where(signs > 0, 0.0, -np.inf)
-    upper = np.where(may_be_positive, np.inf, 0.0)
-
-    def point_of(x: Array) -> Array:
+    def entries_of(x: Array) -> Array:
         return x[:n] - x[n:] if is_split else x
 
     def evaluate(x: Array) -> tuple[float, Array]:
-        W_scaled[free] = point_of(x)
-        loss, gradient, _, _ = problem.smooth(units.unscaled(W_scaled), softness, softness)
+        V[free] = entries_of(x)
+        W = units.unscaled(V)
+        value, gradient, _, _ = problem.smooth(W, softness, softness)
+        if has_groups:
+            norms, by_entry = penalty.smoothed_norms(W, OPTIONS.norm_softness / units.scale)
+            value, gradient = value + norms, gradient + by_entry
         g = units.scaled_gradient(gradient)[free]
         if not is_split:
-            return loss, g
-        return loss + float(l1_weights @ (x[:n] + x[n:])), np.r_[g + l1_weights, l1_weights - g]
+            return value, g
+        return value + float(l1_weights @ (x[:n] + x[n:])), np.r_[g + l1_weights, l1_weights - g]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
-        nonlocal point
-        point = point_of(intermediate_result.x).copy()
+        nonlocal point, iterations
+        point, iterations = entries_of(intermediate_result.x).copy(), iterations + 1
         if report is not None:
             report(float(intermediate_result.fun))
         if clock.is_over:
             raise StopIteration
 
-    start, iterations = np.r_[np.maximum(point, 0.0), np.maximum(-point, 0.0)] if is_split else point, 0
+    start, bounds = point, (lower, upper)
+    if is_split:
+        start = np.r_[np.maximum(point, 0.0), np.maximum(-point, 0.0)]
+        bounds = np.zeros(2 * n), np.r_[upper, -lower]
     try:
-        result = minimize(
-            evaluate, start, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]),
+        minimize(
+            evaluate, start, jac=True, method="L-BFGS-B", bounds=np.column_stack(bounds),
             callback=after_step, options={"maxiter": max_iter, "ftol": tol, "gtol": 0.0},
         )  # fmt: skip
-        point, iterations = point_of(result.x), int(result.nit)
     except KeyboardInterrupt:  # the point after the last complete step is returned
         clock.stop()
-    V = np.zeros(problem.shape)
     V[free] = point
-    return units.unscaled(V), iterations
-
-
-def proximal(
-    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
-    report: Report | None = None,
-) -> tuple[Array, int]:  # fmt: skip
-    """Run the proximal gradient method. Arguments are as in :func:`descend`, W as in :func:`lbfgs`.
-
-    With the gradient G of the smooth part at V, a step goes to the minimum of G·(U − V) + L/2 ‖U − V‖² +
-    penalty(U) over U: L V − G soft-thresholded by λ, and by groups by τ, and divided by L. L is the curvature
-    along the last step (Barzilai & Borwein 1988), doubled until the objective is below the largest of the
-    last few (SpaRSA: Wright, Nowak & Figueiredo, Sparse Reconstruction by Separable Approximation, 2009).
-    Features are scaled to standard deviation 1, with one common scale for the features of a group.
-    """
-    groups, scale, entries = problem.penalty.groups, problem.units.scale[:-1], problem.entries
-    group_scale_sq = np.bincount(groups, scale * scale) / np.bincount(groups)
-    units = Units(np.append(np.sqrt(group_scale_sq)[groups], 1.0), problem.units.middle)
-    up, down = (np.where(entries, threshold / units.scale, np.inf) for threshold in problem.thresholds)
-    tau, weight = problem.penalty.group / np.sqrt(group_scale_sq), float(problem.c.sum())
-
-    def unscaled(V: Array) -> Array:
-        return np.where(entries, units.unscaled(V), 0.0)
-
-    def evaluate(V: Array) -> tuple[float, Array]:
-        W = unscaled(V)
-        loss, gradient, _, _ = problem.smooth(W, softness, softness)
-        return loss + problem.penalty.value(W), units.scaled_gradient(gradient)
-
-    def shrunk(P: Array) -> Array:
-        """Soft-threshold the entries by λ and the norms of the groups by τ."""
-        cut = np.maximum(P - up, 0.0) - np.maximum(-P - down, 0.0)
-        norms = np.sqrt(np.bincount(groups, (cut[:, :-1] ** 2).sum(axis=0)))
-        new_norms = np.maximum(norms - tau, 0.0)
-        cut[:, :-1] *= np.divide(new_norms, norms, out=np.zeros_like(norms), where=norms > 0.0)[groups]
-        return cut
-
-    V = units.scaled(problem.without_forbidden_signs(W))
-    value, gradient = evaluate(V)
-    best, recent, L, iterations = (value, V), [value], weight, 0
-    try:
-        while iterations < max_iter and not clock.is_over:
-            for _ in range(OPTIONS.max_proximal_doublings):
-                trial = shrunk(L * V - gradient) / L
-                step = trial - V
-                step_sq = float((step * step).sum())
-                trial_value, trial_gradient = evaluate(trial)
-                if trial_value <= max(recent) - ARMIJO * 0.5 * L * step_sq:
-                    break
-                L *= 2.0
-            else:
-                break
-            iterations += 1
-            if report is not None:
-                report(trial_value)
-            curvature = float((step * (trial_gradient - gradient)).sum())  # times ‖step‖²
-            decrease, V, gradient = recent[-1] - trial_value, trial, trial_gradient
-            recent = [*recent[1 - OPTIONS.recent_objectives :], trial_value]
-            best = min(best, (trial_value, V), key=lambda point: point[0])
-            if step_sq == 0.0 or abs(decrease) <= tol * abs(trial_value):
-                break
-            L = max(curvature / step_sq, OPTIONS.min_rel_curvature * weight)
-    except KeyboardInterrupt:
-        clock.stop()
-    return unscaled(best[1]), iterations
+    W = units.unscaled(V)
+    if has_groups:
+        _, gradient, _, _ = problem.smooth(W, softness, softness)
+        W[penalty.shrunk(problem.ridges * W - gradient) == 0.0] = 0.0
+    return W, iterations
 
 
 # -- elimination of weights ------------------------------------------------------------------------------

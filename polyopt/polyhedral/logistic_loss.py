@@ -69,6 +69,54 @@ class Units(NamedTuple):
 
 
 @dataclass(frozen=True)
+class EntryPenalty:
+    """The penalty on entries v of faces, in arrays of the shape of v: Σ λ|v| + Σ τ ‖v of a group‖.
+
+    v is (K, m+1), or (k,) for some of the entries.
+    """
+
+    up: Array  # soft threshold above 0: λ, or infinity if the sign is forbidden
+    down: Array  # soft threshold below 0
+    labels: NDArray[np.int64]  # group of each entry; all biases are in one
+    norm_weights: Array  # (groups,) τ, or 0
+
+    def at(self, mask: Mask) -> "EntryPenalty":
+        """Return the penalty on the entries of a mask."""
+        return EntryPenalty(self.up[mask], self.down[mask], self.labels[mask], self.norm_weights)
+
+    @property
+    def has_kink(self) -> Mask:
+        """True for an entry with an ℓ1 penalty or a sign constraint."""
+        return (self.up > 0.0) | (self.down > 0.0)
+
+    def norms(self, v: Array) -> Array:
+        """Return the norm (groups,) of each group."""
+        return np.asarray(
+            np.sqrt(np.bincount(self.labels.ravel(), (v * v).ravel(), minlength=len(self.norm_weights)))
+        )
+
+    def value(self, v: Array) -> float:
+        """Return the penalty of entries v of allowed signs."""
+        l1 = np.minimum(self.up, self.down)
+        return float((l1 * np.abs(v)).sum()) + float(self.norm_weights @ self.norms(v))
+
+    def smoothed_norms(self, v: Array, e: Array) -> tuple[float, Array]:
+        """Return the term of the norms with sqrt(v² + e²) in place of |v|, and its gradient."""
+        norms, weights = self.norms(np.hypot(v, e)), self.norm_weights
+        by_norm = np.divide(weights, norms, out=np.zeros_like(norms), where=weights > 0.0)
+        return float(weights @ norms), by_norm[self.labels] * v
+
+    def shrunk(self, v: Array) -> Array:
+        """Soft-threshold the entries, and then the norms of the groups."""
+        entries = np.maximum(v - self.up, 0.0) - np.maximum(-v - self.down, 0.0)
+        if not self.norm_weights.any():
+            return entries
+        norms = self.norms(entries)
+        reduced = np.maximum(norms - self.norm_weights, 0.0)
+        return entries * np.divide(reduced, norms, out=np.zeros_like(norms), where=norms > 0.0)[self.labels]
+
+
+@dataclass(frozen=True)
 class FaceLoss:
     """The objective: samples with weights, the numbers of faces of the classes, and the penalties."""
 
@@ -101,29 +149,22 @@ class FaceLoss:
         middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
         return Units(np.append(scaler.scale_, 1.0), middle)
 
-    def class_signed(self, V: Array) -> Array:
-        """Multiply faces or gradients (K, m+1) by the classes ±1 of the faces.
-
-        The sign constraints are then the same for all faces, those of the penalty; norms do not change.
-        """
-        return V * self.owners.classes[:, None]
-
     @cached_property
-    def entry_signs(self) -> Array:
-        """Sign constraints (K, m+1): +1 if an entry must not be negative, -1 if not positive, 0 if free."""
-        return np.column_stack(
-            [self.owners.required_signs(self.X.shape[1], self.penalty.signs), np.zeros(self.owners.count)]
-        )
+    def entry_penalty(self) -> EntryPenalty:
+        """The penalty and the sign constraints (K, m+1) of the entries of faces."""
+        signs = np.pad(self.owners.required_signs(self.X.shape[1], self.penalty.signs), ((0, 0), (0, 1)))
+        l1 = np.append(np.full(self.X.shape[1], self.penalty.l1), 0.0)
+        labels = np.broadcast_to(np.append(self.penalty.groups, self.penalty.n_groups), self.shape)
+        return EntryPenalty(
+            np.where(signs < 0, np.inf, l1), np.where(signs > 0, np.inf, l1), labels,
+            np.append(np.full(self.penalty.n_groups, self.penalty.group), 0.0),
+        )  # fmt: skip
 
-    @cached_property
-    def thresholds(self) -> tuple[Array, Array]:
-        """Soft thresholds (K, m+1) above and below 0: λ, or infinity on the side of a forbidden sign."""
-        up, down = self.entry_signs < 0, self.entry_signs > 0
-        return np.where(up, np.inf, self.l1_weights), np.where(down, np.inf, self.l1_weights)
-
-    def without_forbidden_signs(self, W: Array) -> Array:
-        """Return faces (K, m+1) in which entries with a forbidden sign are 0."""
-        return np.where(self.entry_signs * W < 0, 0.0, W)
+    def allowed(self, W: Array) -> Array:
+        """Return faces in which entries that must be 0, or have a forbidden sign, are 0."""
+        penalty = self.entry_penalty
+        forbidden = ((W > 0.0) & np.isinf(penalty.up)) | ((W < 0.0) & np.isinf(penalty.down))
+        return np.where(forbidden | ~self.entries, 0.0, W)
 
     @cached_property
     def other_class(self) -> Mask:
@@ -139,11 +180,6 @@ class FaceLoss:
     def ridges(self) -> Array:
         """Factor (m+1,) of half the square of each entry of a face: ρ, and η for the bias."""
         return np.append(np.full(self.X.shape[1], self.ridge), self.bias_ridge)
-
-    @cached_property
-    def l1_weights(self) -> Array:
-        """Factor (m+1,) of the absolute value of each entry of a face: λ, and 0 for the bias."""
-        return np.append(np.full(self.X.shape[1], self.penalty.l1), 0.0)
 
     @property
     def is_convex(self) -> bool:
@@ -201,7 +237,7 @@ class FaceLoss:
         """
         V = self.ridges * W - gradient
         V[~self.entries] = 0.0
-        shrunk, p = self.penalty.shrunk(self.class_signed(V)), self.probabilities(a)
+        shrunk, p = self.entry_penalty.shrunk(V), self.probabilities(a)
         entropy = float(self.c @ (entr(p) + entr(1.0 - p)))
         return entropy - 0.5 * float((shrunk**2 / self.ridges).sum())
 

@@ -12,21 +12,19 @@ optimum is higher than that optimum by at most t Σ_i alpha_i ln L_i, where alph
 the number of faces with a multiplier of sample i; so the gap vanishes as t is lowered in stages. After each
 step every sample is assigned to the best face of its class, which never raises the objective.
 
-**Penalties.** Without a group penalty a step keeps the signs of the penalised weights
-(:func:`orthant_step`). With one, a step goes to the minimum of the quadratic model that includes the penalty
-(:func:`minimise_model`),
+**Penalties.** A step goes to the minimum of the quadratic model that includes the penalty,
 
-    min over V   g·(V − W) + ½ (V − W)'H(V − W) + penalty(V),
-    penalty(V) = λ Σ |V_kj| + τ Σ_l ‖V of group l‖,      subject to the sign constraints,
+    min over v   g·(v − w) + ½ (v − w)'H(v − w) + penalty(v),
+    penalty(v) = λ Σ |v_j| + τ Σ_l ‖v of group l‖,      subject to the sign constraints,
 
-where g is the gradient and H, positive definite, the Hessian of the smooth part, and V is taken as one
-vector. Block coordinate descent over the groups finds the zeros. Newton steps in the other entries, with
-their signs kept, then converge quickly.
+where w are the entries of faces that may change, g is the gradient and H, positive definite, the Hessian of
+the smooth part. Block coordinate descent over the groups finds the zeros. Newton steps in the other entries,
+with their signs kept, then converge quickly (:func:`minimise_model`).
 
-**Gap of the model.** Let r be the gradient of the model's smooth part at V, and P = ρV − r, with ρ below
-every eigenvalue of H. The value of the model at V exceeds its minimum by at most
+**Gap of the model.** Let r be the gradient of the model's smooth part at v, and p = ρv − r, with ρ below
+every eigenvalue of H. The value of the model at v exceeds its minimum by at most
 
-    ρ/2 ‖V‖² + penalty(V) + ‖shrunk P‖²/(2ρ) − P·V,
+    ρ/2 ‖v‖² + penalty(v) + ‖shrunk p‖²/(2ρ) − p·v,
 
 where "shrunk" is soft thresholding by λ, and by τ for groups (:mod:`formulations.face_penalty`).
 """
@@ -37,13 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array, dense
 from polyopt.native.library import kernel
 from polyopt.optim.newton_steps import ARMIJO, solve_scaled
-from polyopt.polyhedral.logistic_loss import FaceLoss, Mask, shortfall_gradient
+from polyopt.polyhedral.logistic_loss import EntryPenalty, FaceLoss, Mask, shortfall_gradient
 
 # Block coordinate descent in the model: `sweeps` passes over the groups, updating v and the gradient r of the
 # smooth part at v. The entries of group g are members[begins[g]:ends[g]]; up and down are thresholds of
@@ -68,7 +65,6 @@ class Options:
     last_tol_ratio: float = 1e-5  # tolerance of the last stage, relative to `tol`
     min_step: float = 1e-6  # fraction of a Newton step at which the line search gives up
     model_gap_ratio: float = 0.01  # gap to which a model is minimised, relative to the smoothed gap
-    max_legs: int = 60  # of an orthant step, each up to an entry that reaches 0
     sweeps: int = 3  # of block coordinate descent between two Newton steps of a model
     max_model_rounds: int = 60  # largest number of rounds, each of sweeps and a Newton step
     model_halvings: int = 6  # of a Newton step of a model
@@ -151,7 +147,6 @@ class _Run:
 
     def solve_stage(self, t: float, max_steps: int) -> Status | None:
         """Make Newton steps at softness t, up to `max_steps` of the run; return None if they converged."""
-        newton_point = self._orthant_point if self.problem.penalty.group == 0.0 else self._model_point
         self.move_to(self.W, t)
         while True:
             is_last_stage = self.gap <= self.tol * self.value
@@ -162,7 +157,7 @@ class _Run:
                 return Status.ITERATION_LIMIT
             if self.clock.is_over:
                 return Status.TIME_LIMIT
-            step = newton_point(t)
+            step = self._newton_point(t)
             if step is None:
                 return Status.STALLED
             is_lower = self._line_search(*step, t)
@@ -171,53 +166,23 @@ class _Run:
             if not is_lower:
                 return None
 
-    def _orthant_point(self, t: float) -> tuple[Array, float] | None:
-        """Return the faces after an orthant step, and the predicted decrease; None if W is too large.
+    def _newton_point(self, t: float) -> tuple[Array, float] | None:
+        """Return the minimum of the penalised model, and the predicted decrease; None if W is too large.
 
-        A penalised weight at 0 may move to the side to which the objective falls.
+        Entries that are 0 and stay so in a proximal step are not in the model.
         """
-        problem, W = self.problem, self.W
-        up, down = problem.thresholds
-        sign_from_zero = (self.gradient < -up).astype(float) - (self.gradient > down)
-        signs = np.where(W != 0.0, np.sign(W), sign_from_zero)
-        descent = np.where(signs != 0.0, -(self.gradient + problem.l1_weights * signs), 0.0)
-        descent[~problem.entries] = 0.0
-        active = (W != 0.0) | (descent != 0.0)
+        problem, W, penalty = self.problem, self.W, self.problem.entry_penalty
+        moved = penalty.shrunk(problem.ridges * W - self.gradient) != 0.0
+        active = (W != 0.0) | (moved & problem.entries)
         if active.sum() > OPTIONS.max_entries:
             return None
-        direction = np.zeros_like(W)
         H = hessian(problem, self.R, self.a, active, t)
-        has_kink = ((problem.l1_weights > 0.0) | (problem.entry_signs != 0.0))[active]
-        fixed_signs = np.where(has_kink, signs[active], 0.0)
-        direction[active] = orthant_step(H, descent[active], W[active], fixed_signs)
-        return W + direction, float((descent * direction).sum())
-
-    def _model_point(self, t: float) -> tuple[Array, float] | None:
-        """Return the minimum of the penalised model, and the predicted decrease; None if W is too large."""
-        problem, penalty = self.problem, self.problem.penalty
-        W = problem.class_signed(self.W)
-        gradient = problem.class_signed(self.gradient)
-        proximal_input = np.where(problem.entries, problem.ridges * W - gradient, 0.0)
-        active = ((W != 0.0) | (penalty.shrunk(proximal_input) != 0.0)) & problem.entries
-        active[:, -1] = problem.owners.free
-        used = np.append(active[:, :-1].any(axis=0), True)  # columns of W in the model
-        used[0] |= not used[:-1].any()  # one feature at least
-        positions = np.flatnonzero(active[:, used])
-        if active[:, used].size > OPTIONS.max_entries:
-            return None
-        H = np.eye(active[:, used].size)
-        signs = np.repeat(problem.owners.classes, active.sum(axis=1))
-        H[np.ix_(positions, positions)] = hessian(problem, self.R, self.a, active, t) * np.outer(signs, signs)
-        used_penalty = penalty.of_features(np.flatnonzero(used[:-1]))
         gap = max(self.smoothed_gap, 0.0)
         model_tol = OPTIONS.model_gap_ratio * min(gap, max(self.value * self.tol, gap * gap / self.value))
+        ridges, gradient = np.broadcast_to(problem.ridges, W.shape)[active], self.gradient[active]
         V = W.copy()
-        V[:, used] = minimise_model(
-            used_penalty, WeightGroups.of(used_penalty, len(W)), W[:, used], gradient[:, used], H,
-            problem.ridges[used], active[:, used], model_tol,
-        )  # fmt: skip
-        predicted = float((gradient * (W - V)).sum()) + penalty.value(W) - penalty.value(V)
-        return problem.class_signed(V), predicted
+        V[active] = minimise_model(penalty.at(active), W[active], gradient, H, ridges, model_tol)
+        return V, float((self.gradient * (W - V)).sum()) + penalty.value(W) - penalty.value(V)
 
     def _line_search(self, newton_point: Array, predicted: float, t: float) -> bool:
         """Halve the step until the smoothed objective meets Armijo's condition; return False if it fails."""
@@ -260,160 +225,93 @@ def hessian(problem: FaceLoss, R: Array, a: Array, active: Mask, t: float) -> Ar
     return H
 
 
-def orthant_step(H: Array, descent: Array, start: Array, signs: Array) -> Array:
-    """Return a Newton step that changes no fixed sign: an entry that reaches 0 stays there.
+# -- the quadratic model --------------------------------------------------------------------------------
 
-    The step is a path of legs. Each is a Newton step in the free entries, cut where the first of them reaches
-    0. Every leg lowers the convex quadratic model, so the sum of the legs is a descent direction.
 
-    H (k, k): Hessian, positive definite.
-    descent, start (k,): negative gradient, and the entries before the step.
-    signs (k,): the sign that an entry keeps; 0 if it may change.
+def model_gap(penalty: EntryPenalty, v: Array, gradient: Array, ridges: Array) -> float:
+    """Bound the gap of entries v (k,) to the model's minimum, up to rounding.
+
+    gradient (k,): of the model's smooth part at v, r in the formula above. ridges (k,): ρ of each entry.
     """
-    free, point, descent = np.ones(len(start), dtype=bool), start.copy(), descent.copy()
-    for _ in range(OPTIONS.max_legs):
-        leg = np.zeros_like(start)
-        leg[free] = solve_scaled(H[np.ix_(free, free)], descent[free])
-        crossing = free & (signs != 0.0) & (signs * (point + leg) < 0.0)
-        if not crossing.any():
-            return point + leg - start
-        fractions = np.divide(-point, leg, out=np.full(len(start), np.inf), where=crossing)
-        fraction = float(fractions.min())
-        reaches_zero = fractions <= fraction * (1.0 + 1e-9)  # with ties up to rounding
-        point, descent = point + fraction * leg, descent - fraction * (H @ leg)
-        point[reaches_zero], free = 0.0, free & ~reaches_zero
-    return point - start
-
-
-# -- the quadratic model with a group penalty ------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class WeightGroups:
-    """Groups of the entries of faces (K, m+1), which are taken row by row; each bias is its own group."""
-
-    starts: NDArray[np.int64]  # (groups + 1,): the entries of group g are members[starts[g]:starts[g + 1]]
-    members: NDArray[np.int64]  # (K (m+1),) indices of entries, group by group
-    up: Array  # (K (m+1),) soft threshold above 0 of each entry; infinite if the sign is forbidden
-    down: Array  # (K (m+1),) soft threshold below 0
-    norm_penalties: Array  # (groups,) penalty on the norm of each group: τ, 0 for a bias
-    smooth: Mask  # (K (m+1),) True for entries without penalty and sign constraint
-
-    @staticmethod
-    def of(penalty: FacePenalty, n_faces: int) -> "WeightGroups":
-        """Return the groups of a penalty for `n_faces` faces."""
-        labels = np.tile(np.append(penalty.groups, -1), n_faces)
-        biases = labels < 0
-        labels[biases] = penalty.n_groups + np.arange(n_faces)
-        counts = np.bincount(labels, minlength=penalty.n_groups + n_faces)
-        up, down = (np.tile(np.append(threshold, 0.0), n_faces) for threshold in penalty.thresholds)
-        norm_penalties = np.append(np.full(penalty.n_groups, penalty.group), np.zeros(n_faces))
-        smooth = (up == 0.0) & (down == 0.0) & (biases | (penalty.group == 0.0))
-        starts = np.append(0, np.cumsum(counts))
-        return WeightGroups(starts, np.argsort(labels, kind="stable"), up, down, norm_penalties, smooth)
-
-    def block_curvatures(self, H: Array) -> Array:
-        """Return the largest eigenvalue of each penalised group's diagonal block of H; 0 for the others."""
-        curvatures = np.zeros(len(self.norm_penalties))
-        for g in np.flatnonzero(self.norm_penalties > 0.0):
-            group = self.members[self.starts[g] : self.starts[g + 1]]
-            curvatures[g] = np.linalg.eigvalsh(H[np.ix_(group, group)])[-1]
-        return curvatures
-
-
-def model_gap(penalty: FacePenalty, V: Array, gradient: Array, ridges: Array) -> float:
-    """Bound the gap of faces V (K, m+1) to the model's minimum, up to rounding.
-
-    gradient (K, m+1): of the model's smooth part at V, r in the formula above. ridges (m+1,): ρ by column.
-    """
-    proximal_input = ridges * V - gradient
+    proximal_input = ridges * v - gradient
     shrunk = penalty.shrunk(proximal_input)
-    terms = 0.5 * (ridges * V * V + shrunk * shrunk / ridges) - proximal_input * V
-    return max(float(terms.sum()) + penalty.value(V), 0.0)
+    terms = 0.5 * (ridges * v * v + shrunk * shrunk / ridges) - proximal_input * v
+    return max(float(terms.sum()) + penalty.value(v), 0.0)
 
 
 def minimise_model(
-    penalty: FacePenalty, groups: WeightGroups, W: Array, gradient: Array, H: Array, ridges: Array,
-    active: Mask, tol: float,
-) -> Array:  # fmt: skip
-    """Return faces V (K, m+1) near the minimum of the model, and never above W in it.
+    penalty: EntryPenalty, start: Array, gradient: Array, H: Array, ridges: Array, tol: float
+) -> Array:
+    """Return entries v (k,) near the minimum of the model, and never above the start in it.
 
-    W, gradient (K, m+1): the start, which satisfies the sign constraints, and g.
-    H: positive definite in the active entries.
-    ridges (m+1,): ρ, below every eigenvalue of H; equal within a group of features.
-    active (K, m+1): True for entries that may change; the others are 0.
+    start, gradient (k,): w, which satisfies the sign constraints, and g.
+    H (k, k): positive definite.
+    ridges (k,): ρ, below every eigenvalue of H; equal within a group of features.
     tol: the gap (:func:`model_gap`) at which to stop.
     """
-    g, start, is_active = gradient.ravel(), W.ravel(), active.ravel()
-    v, r = start.copy(), g.copy()
-    curvatures, work = groups.block_curvatures(H), np.empty_like(v)
-    up, down = (np.where(is_active, threshold, np.inf) for threshold in (groups.up, groups.down))
+    members, counts = np.argsort(penalty.labels, kind="stable"), np.bincount(penalty.labels)
+    ends, norm_weights = np.cumsum(counts), penalty.norm_weights[: len(counts)]
+    curvatures = np.zeros(len(counts))  # largest eigenvalue of each penalised group's block of H
+    for g in np.flatnonzero((norm_weights > 0.0) & (counts > 0)):
+        group = members[ends[g] - counts[g] : ends[g]]
+        curvatures[g] = np.linalg.eigvalsh(H[np.ix_(group, group)])[-1]
+    is_smooth = ~penalty.has_kink & (penalty.norm_weights[penalty.labels] == 0.0)
+    v, work = start.copy(), np.empty_like(start)
 
     def gradient_at(v: Array) -> Array:
-        return g + H @ (v - start)
+        return gradient + H @ (v - start)
 
     def value_of(v: Array, r: Array) -> float:
-        return 0.5 * float((v - start) @ (r + g)) + penalty.value(v.reshape(W.shape))
+        return 0.5 * float((v - start) @ (r + gradient)) + penalty.value(v)
 
-    def is_solved() -> bool:
-        active_gradient = np.where(is_active, r, 0.0).reshape(W.shape)
-        return model_gap(penalty, v.reshape(W.shape), active_gradient, ridges) <= tol
-
-    value = penalty.value(W)
+    value = penalty.value(v)
     for _ in range(OPTIONS.max_model_rounds):
-        previous_value = value
+        previous_value, r = value, gradient_at(v)
         _sweep(
-            H, r, v, groups.starts[:-1], groups.starts[1:], groups.members, up, down, groups.norm_penalties,
-            curvatures, work, OPTIONS.sweeps,
+            H, r, v, ends - counts, ends, members, penalty.up, penalty.down, norm_weights, curvatures, work,
+            OPTIONS.sweeps,
         )  # fmt: skip
         r = gradient_at(v)
         value = value_of(v, r)
-        if is_solved():
+        if model_gap(penalty, v, r, ridges) <= tol:
             break
-        step, size = _model_step(penalty, groups, v, r, H, is_active), 1.0
+        step, size = _model_step(penalty, v, r, H, is_smooth), 1.0
         for _ in range(OPTIONS.model_halvings):
             trial = v + size * step
-            trial_gradient = gradient_at(trial)
-            trial_value = value_of(trial, trial_gradient)
+            trial[penalty.has_kink & (trial * v < 0.0)] = 0.0  # penalised signs are kept
+            trial_value = value_of(trial, gradient_at(trial))
             if trial_value < value:
-                v, r, value = trial, trial_gradient, trial_value
+                v, value = trial, trial_value
                 break
             size *= 0.5
-        if is_solved() or previous_value - value <= OPTIONS.rel_rounding * abs(value):
+        if previous_value - value <= OPTIONS.rel_rounding * abs(value):
             break
-    return v.reshape(W.shape)
+    return v
 
 
-def _model_step(
-    penalty: FacePenalty, groups: WeightGroups, v: Array, r: Array, H: Array, is_active: Mask
-) -> Array:
-    """Return a Newton step of the model with its zeros fixed and its penalised signs kept."""
-    used = np.flatnonzero(is_active & ((v != 0.0) | groups.smooth))
-    gradient = r + np.where(v > 0.0, groups.up, np.where(v < 0.0, -groups.down, 0.0))
-    M = H[np.ix_(used, used)]
-    if penalty.group > 0.0:
-        M, gradient = add_group_norms(penalty, v, used, M, gradient)
-    has_kink = (groups.up > 0.0) | (groups.down > 0.0)
-    signs = np.where(has_kink, np.sign(v), 0.0)[used]
+def _model_step(penalty: EntryPenalty, v: Array, r: Array, H: Array, is_smooth: Mask) -> Array:
+    """Return a Newton step of the model with its zeros fixed; the penalty is smooth in the other entries."""
+    used = np.flatnonzero((v != 0.0) | is_smooth)
+    kinks = np.where(v > 0.0, penalty.up, np.where(v < 0.0, -penalty.down, 0.0))
+    M, gradient = add_group_norms(penalty, v, used, H[np.ix_(used, used)], (r + kinks)[used])
     step = np.zeros_like(v)
-    step[used] = orthant_step(M, -gradient[used], v[used], signs)
+    step[used] = solve_scaled(M, -gradient)
     return step
 
 
 def add_group_norms(
-    penalty: FacePenalty, v: Array, used: NDArray[np.intp], M: Array, gradient: Array
+    penalty: EntryPenalty, v: Array, used: NDArray[np.intp], M: Array, gradient: Array
 ) -> tuple[Array, Array]:
-    """Add the derivatives of τ‖v‖ for each nonzero group v to the Hessian M and to the gradient.
+    """Add the derivatives of τ‖v‖ for each nonzero group v to the Hessian M and to the gradient, both `used`.
 
-    The gradient is τ v/‖v‖ and the Hessian τ (I/‖v‖ − v v'/‖v‖³); M has the entries `used` alone.
+    The gradient is τ v/‖v‖ and the Hessian τ (I/‖v‖ − v v'/‖v‖³).
     """
-    faces = v.reshape(-1, penalty.n_features + 1)
-    group_norms = penalty.group_norms(faces[:, :-1])
-    labels = np.tile(np.append(penalty.groups, -1), len(faces))  # -1: a bias
-    norms = np.where(labels >= 0, group_norms[labels], 0.0)
-    scale = np.divide(penalty.group, norms, out=np.zeros_like(v), where=norms > 0.0)
-    unit = np.divide(v, norms, out=np.zeros_like(v), where=norms > 0.0)
-    same_group = labels[used][:, None] == labels[used][None, :]
-    M = M - np.where(same_group, (scale * unit)[used][:, None] * unit[used][None, :], 0.0)
-    M.flat[:: len(M) + 1] += scale[used]
-    return M, gradient + scale * v
+    if not penalty.norm_weights.any():
+        return M, gradient
+    labels = penalty.labels[used]
+    norms, weights = penalty.norms(v)[labels], penalty.norm_weights[labels]
+    unit = np.divide(v[used], norms, out=np.zeros(len(used)), where=norms > 0.0)
+    scale = np.divide(weights, norms, out=np.zeros(len(used)), where=norms > 0.0)
+    M = M - np.where(labels[:, None] == labels, (scale * unit)[:, None] * unit, 0.0)
+    M.flat[:: len(M) + 1] += scale
+    return M, gradient + weights * unit

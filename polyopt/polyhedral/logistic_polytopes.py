@@ -32,7 +32,8 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     They are drawn in scaled features around the weighted mean, so that they depend neither on the units of X
     nor on the order of the samples, and a weight of 2 is the same as repeating the sample.
     """
-    K, m, signs = problem.shape[0], problem.shape[1] - 1, problem.entry_signs[:, :-1]
+    K, m = problem.shape[0], problem.shape[1] - 1
+    signs = problem.owners.required_signs(m, problem.penalty.signs)
     directions = rng.normal(size=(K, m)) * (1.0 / np.sqrt(m)) / problem.units.scale[:-1]
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
     directions[:, ~present_features(problem.X)] = 0.0
@@ -172,7 +173,7 @@ class _ExplicitRounds(AlternatingProblem):
                 "variance, raise ridge, or choose solver='newton'"
             )
         W = np.column_stack([solution["w"], solution["b"]])
-        W = problem.without_forbidden_signs(np.where(problem.entries, W, 0.0))
+        W = problem.allowed(W)
         alpha = np.zeros(problem.other_class.shape)
         alpha[problem.other_class] = solution.duals["margin"]
         value = faces.value(

@@ -26,7 +26,6 @@ from polyopt.polyhedral.logistic_descent import (
     count_numbers,
     descend,
     eliminate,
-    proximal,
     saliency,
     sizes_down_to,
 )
@@ -434,49 +433,6 @@ def test_random_starts_do_not_depend_on_units():
     scaled = FaceLoss(problem.X * 1e3, problem.y, problem.c, problem.owners, 0.2, 0.1, problem.penalty)
     one, other = (random_start(each, np.random.default_rng(3)) for each in (problem, scaled))
     assert problem.scores(one) == pytest.approx(scaled.scores(other))
-
-
-def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
-    """The optimum of the smoothed objective with a price of groups is a fixed point of the price's map."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 4)) * [1.0, 5.0, 0.2, 1.0], np.where(rng.random(60) < 0.5, 1.0, -1.0)
-    X[:, 0] += 1.5 * y
-    problem = FaceLoss(
-        X,
-        y,
-        rng.uniform(0.5, 1.5, 60),
-        Owners(1, 1),
-        0.5,
-        0.1,
-        FacePenalty.of(4, group=2.0, groups=[0, 1, 1, 2]),
-    )
-    start = 0.1 * rng.normal(size=problem.shape)
-
-    def objective(W):
-        return problem.smooth(W, 0.3, 0.3)[0] + problem.penalty.value(W)
-
-    values = [objective(start)]
-    for most in (1, 3, 10, 1000):
-        W, made = proximal(problem, start, Clock(None), 0.3, most, 1e-14)
-        values.append(objective(W))
-        assert made == most or most == 1000
-    assert 10 < made < 1000
-    assert (np.diff(values) < 0.0).all()
-    # No scaled or moved face nearby is better, and what has no use is 0 exactly.
-    for _ in range(40):
-        move = 1e-4 * rng.normal(size=W.shape)
-        assert objective(W + move * (W != 0.0)) >= values[-1] - 1e-12
-        assert objective(W + move) >= values[-1] - 1e-12
-    assert (W == 0.0).any()
-    assert (W != 0.0).any()
-    same, more = proximal(problem, W, Clock(None), 0.3, 50, 1e-9)
-    assert more <= 2
-    assert same == pytest.approx(W, abs=1e-5)
-    # A wide tolerance ends it sooner, a clock that is over before the first step.
-    assert proximal(problem, start, Clock(None), 0.3, 1000, 1e-2)[1] < made
-    kept, none = proximal(problem, start, Clock(0.0), 0.3, 1000, 1e-14)
-    assert none == 0
-    assert kept == pytest.approx(start)
 
 
 def test_rows_of_the_dual_name_the_faces_of_the_other_class_and_those_of_the_own():

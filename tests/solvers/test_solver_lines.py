@@ -29,34 +29,6 @@ def test_rows_that_are_asked_for_now_do_not_make_room_for_others():
     assert rows.is_cached(np.arange(5)).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_step_that_leaves_no_orthant_is_newton_s_among_what_has_not_come_to_0(seed):
-    rng = np.random.default_rng(seed)
-    A, down, at = rng.normal(size=(8, 6)), rng.normal(size=6) * 5.0, rng.normal(size=6)
-    H, signs = A.T @ A + 0.1 * np.eye(6), np.where(rng.random(6) < 0.7, np.sign(at), 0.0)
-    step = orthant_step(H, down, at, signs)
-    end = at + step
-    assert (signs * end >= 0.0).all()
-    stopped = end == 0.0
-    assert (H @ step - down)[~stopped] == pytest.approx(0.0, abs=1e-9)
-    assert 0.5 * step @ H @ step - down @ step <= 0.0
-    free = orthant_step(H, down, at, np.zeros(6))
-    assert free == pytest.approx(np.linalg.solve(H, down))
-    if not stopped.any():
-        assert step == pytest.approx(free)
-
-
-def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
-    """With nothing that ties entries to each other, each goes its own way as far as it may."""
-    H, at, signs = np.diag([1.0, 2.0, 4.0]), np.array([1.0, -1.0, 3.0]), np.array([1.0, -1.0, 1.0])
-    for down, kept, step in (
-        ([-5.0, 1.0, -4.0], signs, [-1.0, 0.5, -1.0]),
-        ([-5.0, 9.0, -4.0], signs, [-1.0, 1.0, -1.0]),
-        ([-5.0, 9.0, -4.0], 0.0 * signs, [-5.0, 4.5, -1.0]),
-    ):
-        assert orthant_step(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
-
-
 def test_a_sample_without_weight_has_no_probability_and_no_warning():
     given = SimpleNamespace(c=np.array([0.0, 2.0, 4.0]))
     with np.errstate(all="raise"):
