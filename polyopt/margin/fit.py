@@ -32,9 +32,8 @@ from polyopt.base.onnx_graph import Graph
 from polyopt.base.progress import listener
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate, relative_gap
-from polyopt.estimators.frames import RowsShown, multiplier_frame
 from polyopt.estimators.collections import CollectionLike, is_in_blocks
-from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
+from polyopt.estimators.frames import RowsShown, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, MatrixGram, SampleGram, chunks, require_psd

@@ -15,7 +15,6 @@ from polyopt.margin.decomposition import Options
 from polyopt.margin.decomposition.state import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.polyhedral.logistic_loss import FaceLoss
-from polyopt.polyhedral.logistic_newton import orthant_step
 from polyopt.scale.crew import Change, catch_up
 from polyopt.sparse.one_norm import solve_one_norm
 
