@@ -1,8 +1,8 @@
 """Check a claim about a large-margin classifier in exact arithmetic: ``python check.py claim.json data``.
 
-Each step that holds is printed. The last line is "Every step holds.", or it begins with "Refused:".
-This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim and the
-data files, and has the mathematics: the program, the bound that multipliers prove, rays and trees.
+Each step that holds is printed. The last line is "Every step holds.", or it begins with "Refused:". This file
+needs Python 3.11 and nothing else; copy it where you like. FORMAT.md has the form of claims and data, and the
+mathematics: a program is a sum of convex functions, whose conjugates at multipliers prove a bound.
 
 A double is a whole number times a power of two, so sums and products are exact. exp, ln and roots alone are
 computed, and taken to be within UNIT = 2^-128.
@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import count
-from math import gcd, inf, isfinite, isqrt, lcm, nextafter
+from functools import partial
+from itertools import chain
+from math import inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
 from typing import Any
 
@@ -29,13 +30,13 @@ Json = Any  # a value of a claim, of no certain type
 Vector = list[Fraction]
 Cells = dict[int, float]  # a sample: its values that are not 0, by column
 
-BITS, WORK, MAX_BITS = 128, 192, 20_000  # of results, on the way, and of numbers and denominators in a claim
-UNIT, ZERO = Fraction(1, 1 << BITS), Fraction(0)
-NUMBER = re.compile(r"(-?)0x([0-9a-f]{1,4000})p([+-]?\d{1,5})|-?\d{1,4000}(/\d{1,4000})?", re.ASCII)
+UNIT, ZERO, ONE = Fraction(1, 1 << 128), Fraction(0), Fraction(1)
+DIGITS = Context(prec=45)  # decimal rounds exp and ln correctly
+NUMBER = re.compile(r"-?\d{1,4000}(/\d{1,4000})?", re.ASCII)
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # in the data
-MAX_FILE_BYTES, MAX_FACES, MAX_FEATURES = 64 << 20, 10_000, 2_000_000
-MAX_NUMBERS = 5_000_000  # multipliers, scores and weights at once, each some 100 bytes
-MAX_MEMORY = 1_000_000_000  # bytes
+MAX_FILE_BYTES, MAX_MEMORY, MAX_BITS = 64 << 20, 1_000_000_000, 20_000  # bits of a common denominator
+MAX_FACES, MAX_FEATURES = 10_000, 2_000_000
+MAX_NUMBERS = 5_000_000  # multipliers and weights at once, each some 100 bytes
 
 
 class Refused(Exception):
@@ -49,8 +50,7 @@ def demand(holds: Any, why: str) -> None:
 
 def quoted(value: Json) -> str:
     """Quote a value of a file for messages: short, in ASCII, without control characters."""
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:60] + "..."
+    return ascii(value)[:60]
 
 
 @contextmanager
@@ -60,8 +60,6 @@ def refusing() -> Iterator[None]:
         yield
     except Refused:
         raise
-    except MemoryError as error:
-        raise Refused("the claim takes more than a gigabyte") from error
     except Exception as error:
         why = f"{type(error).__name__}: {quoted(str(error))}"
         raise Refused(f"the claim or the data cannot be read: {why}") from error
@@ -85,59 +83,36 @@ class Fields(dict[str, Json]):
         return self.get(name)
 
 
-def parse_json(text: str) -> Json:
-    """Read JSON, and refuse decimal points, exponents, NaN and Infinity."""
-
-    def refuse(number: str) -> None:
-        raise Refused(f"{quoted(number)} is not a whole number")
-
-    return json.loads(text, parse_float=refuse, parse_constant=refuse, object_pairs_hook=Fields)
-
-
 def typed(kind: type, value: Json) -> Json:
     """Return a value, which must be of this type: True is not a whole number."""
-    if type(value) is not kind:
-        raise Refused(f"{quoted(value)} is not of the type {kind.__name__}, as FORMAT.md has it")
+    demand(type(value) is kind, f"{quoted(value)} is not of the type {kind.__name__}, as FORMAT.md has it")
     return value
 
 
-def chosen(word: Json, *words: str) -> str:
-    """Return a word, which must be one of these."""
-    demand(word in words, f"{quoted(word)} is none of {', '.join(words)}")
-    return word
+def number(value: Json) -> Any:
+    """Read a whole number, "p" or "p/q"."""
+    if type(value) is not int:
+        demand(NUMBER.fullmatch(typed(str, value)), f"{quoted(value)} is not a number")
+    return Fraction(value)
 
 
-def number(value: Json) -> Fraction:
-    """Read an integer of less than 64 bits, "p/q", or "0x1fp-3", which is 31/8."""
-    if type(value) is int and value.bit_length() < 64:
-        return Fraction(value)
-    match = NUMBER.fullmatch(typed(str, value))
-    if not match:
-        raise Refused(f"{quoted(value)} is not a number")
-    if not match[2]:
-        return Fraction(value)
-    mantissa, power = int(match[1] + match[2], 16), int(match[3])
-    demand(mantissa.bit_length() + abs(power) <= MAX_BITS, f"a number has more than {MAX_BITS} bits")
-    return Fraction(mantissa << max(power, 0), 1 << max(-power, 0))
-
-
-def end_of(value: Json) -> Any:
-    """Read an end of a weight: a number, "inf" or "-inf"."""
+def extended(value: Json) -> Any:
+    """Read a number, "inf" or "-inf"."""
     return float(value) if value in ("inf", "-inf") else number(value)
 
 
-def vector(value: Json, size: int, what: str, read: Any = number, before: Json = None) -> list[Any]:
+def vector(value: Json, size: int, read: Any = number, before: Vector | None = None) -> list[Any]:
     """Read a list, one value for all, or {"at": places, "is": values}: others are as `before`, or zeros."""
     if type(value) is list:
-        demand(len(value) == size, f"{what} has not {size} values")
+        demand(len(value) == size, f"{quoted(value)} has not {size} values")
         return list(map(read, value))
     if not isinstance(value, dict):
         return [read(value)] * size
     places, values = typed(list, value["at"]), typed(list, value["is"])
-    demand(len(set(places)) == len(places) == len(values), f"{what}: places and values do not match")
+    demand(len(set(places)) == len(places) == len(values), "places and values do not match, or stand twice")
     entries = list(before or [ZERO] * size)
     for k, element in zip(places, values):
-        demand(0 <= typed(int, k) < size, f"{what}: a place is out of range")
+        demand(0 <= typed(int, k) < size, f"place {k} of {size} is out of range")
         entries[k] = read(element)
     return entries
 
@@ -149,79 +124,83 @@ def common_denominator(values: Vector) -> tuple[list[int], int]:
     return [value.numerator * (den // value.denominator) for value in values], den
 
 
-DIGITS = Context(prec=60)  # decimal rounds ln correctly
-LN2 = int(Fraction(DIGITS.ln(Decimal(2))) * (1 << WORK))  # times 2^192
-
-
-def log(x: Fraction) -> Fraction:
+def ln(x: Fraction) -> Fraction:
     """Return ln x, within UNIT."""
     return Fraction(DIGITS.ln(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
 
 
-def exp_minus(top: int, den: int) -> int:
-    """Return a whole number n with |exp(-top/den) - n UNIT| <= UNIT, for top >= 0.
-
-    -top/den = s - k ln 2 with 0 < s <= ln 2; exp(s) is the eighth square of 25 terms of the series at s/256.
-    Each step loses a few 2^-192, and each square doubles what was lost: together less than 2^-170.
-    """
-    if top >= 90 * den:
-        return 0  # exp(-90) < UNIT
-    t = (top << WORK) // den
-    k = t // LN2 + 1
-    s, total, term = k * LN2 - t >> 8, 1 << WORK, 1 << WORK
-    for j in range(1, 25):
-        term = (term * s >> WORK) // j
-        total += term
-    for _ in range(8):
-        total = total * total >> WORK
-    return total >> k + WORK - BITS
+def exp(top: int, den: int) -> int:
+    """Return exp(top / den) for top <= 0, as a whole number of UNIT that is off by less than one."""
+    power = DIGITS.exp(DIGITS.divide(Decimal(top), Decimal(den)))
+    return int(DIGITS.to_integral_value(DIGITS.multiply(power, Decimal(UNIT.denominator))))
 
 
-def soft_max(t: Vector, sharp: Fraction) -> Fraction:
+def soft_max(t: Vector, sharp: Fraction = ONE) -> Fraction:
     """Return a number from (1/g) ln sum exp(g t) to 2 (k + 1) UNIT / g above it, for k numbers t."""
-    gaps = [sharp * (max(t) - v) for v in t]
-    return max(t) + (log(UNIT * sum(exp_minus(v.numerator, v.denominator) + 1 for v in gaps)) + UNIT) / sharp
+    gaps = [sharp * (v - max(t)) for v in t]
+    return max(t) + (ln(UNIT * sum(exp(v.numerator, v.denominator) + 1 for v in gaps)) + UNIT) / sharp
 
 
 def entropy(shares: Vector) -> Fraction:
     """Return a number from H to 2 UNIT below it, for shares that add up to 1."""
-    return -sum((p * (log(p) + UNIT) for p in shares if p > 0), ZERO)
+    return -sum((p * (ln(p) + UNIT) for p in shares if p > 0), ZERO)
 
 
 def root(x: Fraction) -> Fraction:
     """Return a number from the square root to UNIT above it."""
-    return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
+    return UNIT * (isqrt(x.numerator * UNIT.denominator**2 // x.denominator) + 1) if x else x
 
 
-# Upper bounds on losses of t; ln(1 + e^t) is ln(e^0 + e^t).
-LOSSES: dict[str, Callable[[Fraction], Fraction]] = {
-    "hinge": lambda t: max(ZERO, t),
-    "logistic": lambda t: soft_max([ZERO, t], Fraction(1)),
-    "linear": lambda t: t,
+# Of each loss: an upper bound on C phi(t), for t within e; one on C phi*(m / C); and where that is finite.
+LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "hinge": (lambda C, t, e: C * max(ZERO, t + e), lambda C, m: ZERO, lambda C, m: 0 <= m <= C),
+    "logistic": (
+        lambda C, t, e: C * soft_max([ZERO, t + e]),
+        lambda C, m: -C * entropy([m / C, 1 - m / C]) if C else ZERO,
+        lambda C, m: 0 <= m <= C,
+    ),
+    "linear": (lambda C, t, e: C * (t + e), lambda C, m: ZERO, lambda C, m: m == C),
+    "square": (
+        lambda C, t, e: C / 2 * (abs(t) + e) ** 2,
+        lambda C, m: m * m / (2 * C) if C else ZERO,
+        lambda C, m: C > 0 or m == 0,
+    ),
 }
+
+
+def conjugate(v: Fraction, price: tuple[Any, ...], share: Fraction, error: Fraction) -> Fraction:
+    """Return the largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, v being within `error`."""
+    h, l1, count, low, high = price
+    slope = max(abs(v) - l1, ZERO)
+    size: Any = slope / (2 * h * share) if h and share else inf if slope else ZERO
+    w = min(max(size if v > 0 else -size, low), high)
+    demand(abs(w) < inf, "a weight that has no price is pulled")
+    value = v * w - share * h * w * w - l1 * abs(w) - count
+    if error:
+        demand(-inf < low and high < inf, "a weight without ends has features that are not exact")
+        value += error * max(abs(low), abs(high))
+    return max(value, ZERO) if count and low <= 0 <= high else value
 
 
 def finite_double(text: str) -> float:
     """Read a cell of the data."""
-    if not (DECIMAL.fullmatch(text) and isfinite(float(text))):
-        raise Refused(f"{quoted(text)} in the data is not a finite number")
+    is_finite = DECIMAL.fullmatch(text) and isfinite(float(text))
+    demand(is_finite, f"{quoted(text)} in the data is not a finite number")
     return float(text)
 
 
 def from_svmlight(path: str) -> Iterator[tuple[Cells, str]]:
     """Yield samples and labels of lines "label column:value ...", columns from 1 and rising."""
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-        for line in file:
-            words, row, last = line.partition("#")[0].split(), {}, 0
-            for word in words[1:]:
-                place, _, value = word.partition(":")
-                if not (re.fullmatch("[0-9]{1,10}", place) and int(place) > last):
-                    raise Refused(f"the data have {quoted(word)} where a column above {last} is to come")
-                last = int(place)
-                row[last - 1] = finite_double(value)
-            if words:
-                finite_double(words[0])
-                yield row, words[0]
+        for words in filter(None, (line.partition("#")[0].split() for line in file)):
+            places, values = list[int](), list[float]()
+            for place, _, value in (word.partition(":") for word in words[1:]):
+                is_next = re.fullmatch("[0-9]{1,10}", place) and int(place) > (places or [0])[-1]
+                demand(is_next, f"the data have {quoted(place)} in the place of a higher column")
+                places.append(int(place))
+                values.append(finite_double(value))
+            finite_double(words[0])
+            yield {k - 1: value for k, value in zip(places, values)}, words[0]
 
 
 def from_table(path: str, layout: Json) -> Iterator[tuple[Cells, str]]:
@@ -250,19 +229,17 @@ STEPS = {"shift": sub, "divide": truediv, "factor": mul, "times": mul}  # before
 
 def load_samples(data: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     """Return the samples of a claim as the machine saw them, m, and their labels -1 and +1."""
-    m, labels, steps = typed(int, data["features"]), data["labels"], []
+    m, labels = typed(int, data["features"]), data["labels"]
     demand(1 <= m <= MAX_FEATURES, "the number of features is out of range")
     signs = {plain(typed(str, labels["-1"])): -1, plain(typed(str, labels["+1"])): 1}
-    demand(len(signs) == 2, "both labels are one")
-    for name in (name for name in STEPS if name in data):
-        operand = vector(data[name], m, name)
-        steps.append((STEPS[name], list(map(float, operand))))
-        are_valid = steps[-1][1] == operand and (name != "divide" or all(operand))
-        demand(are_valid, f"{name} is not a vector of doubles, or divides by 0")
+    operands = {name: vector(data[name], m) for name in STEPS if name in data}
+    steps = [(STEPS[name], list(map(float, operand))) for name, operand in operands.items()]
+    are_doubles = [operand for _, operand in steps] == list(operands.values())
+    demand(are_doubles and all(operands.get("divide", [1])), "a step is not of doubles, or divides by 0")
+    runs = (range(typed(int, start), typed(int, end)) for start, end in typed(list, data["rows"]))
+    wanted, rows, y = chain.from_iterable(runs), [], []
+    next_row = next(wanted, None)
     samples = from_table(path, data["table"]) if "table" in data else from_svmlight(path)
-    runs = typed(list, data["rows"])
-    wanted = (k for start, end in runs for k in range(typed(int, start), typed(int, end)))
-    rows, y, next_row = [], [], next(wanted, None)
     for i, (cells, label) in enumerate(samples):
         is_dense = len(cells) == m or not {"table", "shift"} & data.keys()
         demand(is_dense and max(cells, default=0) < m, f"a sample of the data has not {m} features")
@@ -270,10 +247,11 @@ def load_samples(data: Json, path: str) -> tuple[list[Cells], int, list[int]]:
             for operation, operand in steps:
                 cells = {j: operation(x, operand[j]) for j, x in cells.items()}
             demand(all(map(isfinite, cells.values())), "the data hold a number that is not finite")
-            rows.append({j: x for j, x in sorted(cells.items()) if x})
+            rows.append({j: x for j, x in cells.items() if x})
             y.append(signs.get(plain(label), 0))
             next_row = next(wanted, None)
-    demand(rows and next_row is None and 0 not in y, "there are no such samples, or they have other labels")
+    are_found = rows and next_row is None and 0 not in y and len(signs) == 2
+    demand(are_found, "there are no such samples, or their labels are not the two of the claim")
     return rows, m, y
 
 
@@ -285,362 +263,313 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
     return sha.hexdigest()
 
 
-class Samples:
-    """Samples as whole numbers over one denominator."""
+class Features:
+    """Features in whole numbers over a denominator: X, X with a 1, or a kernel matrix, within `unit`."""
 
-    def __init__(self, cells: list[Cells], m: int):
-        self.n, self.m, self.rows = len(cells), m, []  # columns and whole numbers of each sample
+    def __init__(self, told: Json, cells: list[Cells], m: int):
+        self.kind, self.width, self.unit = told["kind"], m, ZERO
+        demand(self.kind in ("plain", "lifted", "poly", "rbf"), f"there are no features {quoted(self.kind)}")
+        if self.kind == "lifted":
+            cells, self.width = [row | {m: 1.0} for row in cells], m + 1
         self.den = lcm(*{x.as_integer_ratio()[1] for row in cells for x in row.values()})
-        for row in cells:
-            ratios = [x.as_integer_ratio() for x in row.values()]
-            self.rows.append((list(row), [p * (self.den // q) for p, q in ratios]))
-        self.columns: dict[int, list[int]] = {}  # of the kernel matrix, those that were computed
+        whole = ([int(self.den * Fraction(x)) for x in row.values()] for row in cells)
+        self.rows: list[Any] = list(zip(map(list, cells), whole))  # of each sample columns and numbers
+        self.is_kernel = self.kind in ("poly", "rbf")
+        if self.is_kernel:
+            self.become_kernel(told)
 
-    def times(self, w: Vector) -> Vector:
-        """Return X w."""
+    def become_kernel(self, told: Json) -> None:
+        """Put k(x_i, x_j) in the place of x_ij; exp is rounded to a whole number of UNIT."""
+        coef0, degree = ZERO, 1
+        if self.kind == "poly":
+            coef0, degree = number(told["coef0"]), typed(int, told["degree"])
+        (scale, shift), den = common_denominator([number(told["gamma"]) / self.den**2, coef0])
+        demand(scale > 0 <= shift and 1 <= degree <= 20, "a number of the kernel is out of range")
+        half: list[list[int]] = []  # row i has the places up to i; the matrix is symmetric
+        for i, (places, values) in enumerate(self.rows):
+            x = [0] * self.width
+            for j, value in zip(places, values):
+                x[j] = value
+            half.append([sum(map(mul, z, map(x.__getitem__, at))) for at, z in self.rows[: i + 1]])
+        if self.kind == "poly":
+            self.den, half = den**degree, [[(scale * p + shift) ** degree for p in row] for row in half]
+        else:
+            self.den, self.unit, squares = UNIT.denominator, UNIT, [row[-1] for row in half]
+            for row, a in zip(half, squares):
+                row[:] = [exp(scale * (2 * p - a - b), den) for p, b in zip(row, squares)]
+        self.width = len(half)
+        every = range(self.width)
+        self.rows = [(every, [half[max(i, j)][min(i, j)] for j in every]) for i in every]
+
+    def scores(self, w: Vector) -> tuple[Vector, Fraction]:
+        """Return the scores of weights w, without b, and a bound on the error of each."""
         factors, den = common_denominator(w)
         sums = (sum(map(mul, x, map(factors.__getitem__, at))) for at, x in self.rows)
-        return [Fraction(v, den * self.den) for v in sums]
+        return [Fraction(v, den * self.den) for v in sums], self.unit * sum(map(abs, w))
 
-    def pull(self, beta: Vector) -> Vector:
-        """Return X' beta."""
-        (factors, den), sums = common_denominator(beta), [0] * self.m
-        for b, (at, x) in zip(factors, self.rows):
-            for j, value in zip(at, x) if b else ():
-                sums[j] += b * value
-        return [Fraction(v, den * self.den) for v in sums]
-
-    def gram(self, c: Vector, kernel: Json) -> tuple[Vector, Fraction]:
-        """Return K c, and a bound on the error of its entries."""
-        kind = chosen(kernel["kernel"], "linear", "poly", "rbf")
-        if kind == "linear":
-            return self.times(self.pull(c)), ZERO
-        coef0, degree = ZERO, 1
-        if kind == "poly":
-            coef0, degree = number(kernel["coef0"]), typed(int, kernel["degree"])
-        (scale, shift), base = common_denominator([number(kernel["gamma"]) / self.den**2, coef0])
-        demand(scale > 0 and 1 <= degree <= 20, "gamma is not positive, or the degree not from 1 to 20")
-        is_psd = shift >= 0 or kernel["kind"] == "expansion"  # which need not be
-        demand(is_psd, "coef0 is negative, and the kernel not semidefinite")
-        squares = [sum(map(mul, x, x)) for _, x in self.rows]
-        (factors, den), total = common_denominator(c), [0] * self.n
-        for j in (j for j, factor in enumerate(factors) if factor):
-            if j not in self.columns:
-                row = [0] * self.m
-                for k, value in zip(*self.rows[j]):
-                    row[k] = value
-                products = [sum(map(mul, x, map(row.__getitem__, at))) for at, x in self.rows]
-                if kind == "rbf":
-                    distances = (squares[j] + square - 2 * p for square, p in zip(squares, products))
-                    self.columns[j] = [exp_minus(scale * distance, base) for distance in distances]
-                else:
-                    self.columns[j] = [(scale * p + shift) ** degree for p in products]
-            total = [v + factors[j] * k for v, k in zip(total, self.columns[j])]
-        den *= 1 << BITS if kind == "rbf" else base**degree
-        return [Fraction(v, den) for v in total], UNIT * sum(map(abs, c)) if kind == "rbf" else ZERO
+    def pull(self, beta: Vector) -> tuple[Vector, Fraction]:
+        """Return the sum of beta_i times the features of sample i, and a bound on the error of each entry."""
+        if self.is_kernel:
+            return self.scores(beta)  # the matrix is symmetric
+        (factors, den), sums = common_denominator(beta), [0] * self.width
+        for factor, (at, x) in zip(factors, self.rows):
+            for j, value in zip(at, x) if factor else ():
+                sums[j] += factor * value
+        return [Fraction(v, den * self.den) for v in sums], ZERO
 
 
 class Rows:
-    """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
+    """A family of losses C phi(t) at some faces of each sample, where t = kink - side (f - faces less)."""
 
-    def __init__(self, family: Json, y: list[int], faces: int):
+    def __init__(self, told: Json, y: list[int], faces: int):
         def faces_of(value: Json) -> Any:
-            """Read a word, a face, or a list of faces, into a container that is quick to search."""
+            """Read "all", "none", a face, or a list of faces, each once."""
             if type(value) is str:
-                return range(faces) if chosen(value, "all", "none") == "all" else ()
-            listed = value if type(value) is list else [value]
-            found = dict.fromkeys(typed(int, k) for k in listed)
-            exist = len(found) == len(listed) and all(0 <= k < faces for k in found)
+                return {"all": range(faces), "none": ()}[value]
+            found = value if type(value) is list else [value]
+            exist = all(0 <= typed(int, k) < faces for k in found) and len({*found}) == len(found)
             demand(exist, f"{self.title}: a face is out of range, or stands twice")
             return found
 
-        self.name, self.kink, n = typed(str, family["name"]), number(family["kink"]), len(y)
-        self.title, at, side = quoted(self.name), family.get("at", "all"), family["side"]
+        self.name, self.kink, n = typed(str, told["name"]), number(told["kink"]), len(y)
+        self.title, side, at = quoted(self.name), told["side"], told.get("at", "all")
+        self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
+        self.sharp = number(told["sharp"]) if self.pays == "soft" else ONE
         self.side = y if side == "label" else [typed(int, side)] * n
-        self.loss = chosen(family.get("loss", "hinge"), *LOSSES)
-        self.pays = chosen(family.get("pays", "sum"), "sum", "worst", "soft")
-        self.sharp = number(family["sharp"]) if self.pays == "soft" else ZERO
-        self.cap = vector(family["cap"], n, self.title, lambda cap: None if cap == "inf" else number(cap))
-        self.at = vector(at, n, self.title, lambda value: () if value == "one" else faces_of(value))
-        self.one = vector(at, n, self.title, lambda value: value == "one")
-        self.less = vector(family.get("less", "none"), n, self.title, faces_of)
-        demand(self.side[0] in (1, -1), f"{self.title}: a side is 1, -1 or the label")
-        demand(all(cap is None or cap >= 0 for cap in self.cap), "a cap is negative")
-        demand(self.pays != "soft" or self.sharp > 0, "the sharpness is not positive")
-        is_hard_allowed = self.loss == "hinge" and self.pays != "soft"
-        demand(is_hard_allowed or None not in self.cap, "an infinite cap is of a hinge that is not soft")
-        is_positive = self.loss != "linear" and None not in self.cap
-        demand(is_positive or not any(self.one), "at one of the faces a sample pays 0 or more")
+        self.cap = vector(told["cap"], n, extended)
+        self.one = vector(at, n, lambda value: value == "one")
+        self.at = vector(at, n, lambda value: () if value == "one" else faces_of(value))
+        self.less = vector(told.get("less", "none"), n, faces_of)
+        is_known = self.side[0] in (1, -1) and self.loss in LOSSES and self.pays in ("sum", "worst", "soft")
+        demand(is_known, f"{self.title}: FORMAT.md has another side, loss, or way to pay")
+        is_hinge, is_square = self.loss == "hinge", self.loss == "square"
+        are_valid = min(self.cap) >= 0 < self.sharp and (is_hinge or inf not in self.cap)
+        demand(are_valid, f"{self.title}: a negative cap or sharpness, or an infinite cap of no hinge")
+        is_alone = self.pays == "sum" and not any(self.less)
+        is_convex = (is_alone or not is_square) and (is_hinge or self.loss == "logistic" or not any(self.one))
+        demand(is_convex, f"{self.title}: this loss is of single scores, and not at one of the faces")
+
+    def paid(self) -> Iterator[tuple[int, Any]]:
+        """Yield samples with faces that pay together, which are single ones if a sample pays a sum."""
+        for i, at in enumerate(self.at):
+            if self.pays == "sum":
+                yield from ((i, [k]) for k in at)
+            elif at:
+                yield i, at
 
     def value(self, f: list[Vector], error: Fraction) -> Fraction:
         """Return an upper bound on the losses at scores (by face) that are each within `error`."""
-        total, phi = ZERO, LOSSES[self.loss]
-        for i, (s, cap, at, less) in enumerate(zip(self.side, self.cap, self.at, self.less)):
-            start = self.kink + error + sum(s * f[k][i] + error for k in less)
-            t = [start - s * f[k][i] for k in (range(len(f)) if self.one[i] else at)]
-            if cap is None:
-                demand(max(t, default=0) <= 0, f"the point breaks the row {self.title} of sample {i}")
-            elif cap and t:
-                if self.one[i]:
-                    t = [min(t)]
-                elif self.pays != "sum":
-                    t = [max(t) if self.pays == "worst" else soft_max(t, self.sharp)]
-                total += cap * sum(map(phi, t))
-        return total
+        if self.loss == "square":  # of scores with the best intercept of their own
+            means = [sum(map(mul, self.cap, f_k)) / (sum(self.cap) or ONE) for f_k in f]
+            f = [[v - mean for v in f_k] for f_k, mean in zip(f, means)]
+
+        def pay(i: int, faces: Any, join: Callable[[Vector], Fraction]) -> Fraction:
+            less, e = sum(f[k][i] for k in self.less[i]), error * (1 + len(self.less[i]))
+            t = [self.kink - self.side[i] * (f[k][i] - less) for k in faces]
+            is_soft = self.cap[i] < inf
+            demand(is_soft or max(t) + e <= 0, f"the point breaks the row {self.title} of sample {i}")
+            return LOSSES[self.loss][0](self.cap[i], join(t), e) if is_soft else ZERO
+
+        join = partial(soft_max, sharp=self.sharp) if self.pays == "soft" else max
+        least = sum((pay(i, range(len(f)), min) for i, is_one in enumerate(self.one) if is_one), ZERO)
+        return sum((pay(i, faces, join) for i, faces in self.paid()), least)
 
     def gain(self, m: list[Vector]) -> Fraction:
-        """Return the gain of multipliers (by face) in the bound, if they keep their signs, rows and caps."""
-        total = ZERO
-        for i, (cap, at, m_i) in enumerate(zip(self.cap, self.at, zip(*m))):
-            if not any(m_i) and (self.loss != "linear" or not at):
-                continue
-            m_sum, has_signs = sum(m_i), all(v >= 0 if k in at else v == 0 for k, v in enumerate(m_i))
-            demand(has_signs, f"{self.title}: sample {i} has a negative multiplier, or one without a row")
-            parts = [m_i[k] for k in at] if self.pays == "sum" else [m_sum]
-            is_feasible = cap is None or (max(parts) <= cap and (min(parts) == cap or self.loss != "linear"))
-            demand(is_feasible, f"{self.title}: sample {i} is above its cap, or below a cap to be kept")
-            total += self.kink * m_sum
-            if self.loss == "logistic" and cap:
-                total += sum(cap * entropy([p / cap, 1 - p / cap]) for p in parts)
-            if self.pays == "soft" and m_sum:
-                total += m_sum / self.sharp * entropy([v / m_sum for v in m_i])
+        """Return what feasible multipliers (by face) add to the bound: c m less the conjugates at them."""
+        (_, conjugate_at, is_finite), total = LOSSES[self.loss], ZERO
+        unused = sum(1 for m_k in m for v in m_k if v)
+        for i, faces in self.paid():
+            cap, parts = self.cap[i], [m[k][i] for k in faces]
+            if any(parts) or self.loss == "linear":
+                m_i, unused = sum(parts), unused - sum(map(bool, parts))
+                is_feasible = is_finite(cap, m_i) and (len(parts) == 1 or min(parts) >= 0)
+                demand(is_feasible, f"{self.title}: a multiplier of sample {i} is negative or beyond its cap")
+                total += self.kink * m_i - conjugate_at(cap, m_i)
+                if self.pays == "soft" and m_i:
+                    total += m_i / self.sharp * entropy([v / m_i for v in parts])
+        demand(not unused, f"{self.title}: a multiplier has no row")
+        is_balanced = self.loss != "square" or not any(sum(map(mul, self.side, m_k)) for m_k in m)
+        demand(is_balanced, f"{self.title}: its multipliers are not in balance")
         return total
 
 
-def conjugate(v: Fraction, price: tuple[Any, ...], share: Fraction, error: Fraction) -> Fraction:
-    """Return the largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, v being within `error`."""
-    h, l1, count, low, high = price
-    slope = max(abs(v) - l1, ZERO)
-    size: Any = slope / (2 * h * share) if h and share else inf if slope else ZERO
-    w = min(max(size if v > 0 else -size, low), high)
-    demand(abs(w) < inf, "a weight that has no price is pulled")
-    value = v * w - share * h * w * w - l1 * abs(w) - count
-    if error:
-        demand(-inf < low and high < inf, "a weight without ends has features that are not exact")
-        value += error * max(abs(low), abs(high))
-    return max(value, ZERO) if count and low <= 0 <= high else value
+PRICES = {"factor": 0, "l1": 0, "count": 0, "low": "-inf", "high": "inf"}  # of weights; if missing, these
 
 
 class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers."""
 
     def __init__(self, told: Json, cells: list[Cells], m: int, y: list[int]):
-        self.features, self.size, self.y, n = told["features"], told["size"], y, len(y)
+        self.size, families, self.n = told["size"], typed(list, told["rows"]), len(y)
         self.faces, self.intercept = typed(int, told["faces"]), typed(bool, told["intercept"])
-        self.constant, families = number(told.get("constant", 0)), typed(list, told["rows"])
-        self.kind = chosen(self.features["kind"], "plain", "lifted", "kernel", "expansion")
-        self.shape = chosen(self.size["kind"], "square", "worst")
-        by_sample, is_lifted = self.kind in ("kernel", "expansion"), self.kind == "lifted"
-        self.width = n if by_sample else m + is_lifted
-        demand(1 <= self.faces <= (1 if by_sample else MAX_FACES), "the number of faces is out of range")
-        numbers = self.faces * (n + self.width) * (len(families) + 2)
-        demand(numbers <= MAX_NUMBERS, f"the program has more than {MAX_NUMBERS} multipliers and weights")
-        self.samples = Samples([row | {m: 1} for row in cells] if is_lifted else cells, m + is_lifted)
-        self.rows = [Rows(family, y, self.faces) for family in families]
+        self.features = Features(told["features"], cells, m)
+        self.shape, self.width = self.size["kind"], self.features.width
+        self.constant, self.group = number(told.get("constant", 0)), number(self.size.get("group", 0))
+        n_numbers = self.faces * (self.n + self.width) * (len(families) + 2)
+        is_small = 1 <= self.faces <= MAX_FACES and n_numbers <= MAX_NUMBERS
+        demand(is_small, f"there are not from 1 to {MAX_FACES} faces, or more than {MAX_NUMBERS} numbers")
+        self.rows, self.leaves = [Rows(family, y, self.faces) for family in families], 0
         demand(len({rows.name for rows in self.rows}) == len(self.rows), "two families have one name")
-        self.leaves, self.choice = 0, [rows for rows in self.rows if any(rows.one)]
-        self.is_square = self.size.keys() <= {"kind", "factor"} and self.shape == "square"
-        columns = self.by_face("factor"), self.by_face("l1"), self.by_face("count")
-        ends = self.by_face("low", "-inf", end_of), self.by_face("high", "inf", end_of)
-        self.prices = [list(zip(*face)) for face in zip(*columns, *ends)]
-        are_valid = all(min(h, l1, n) >= 0 and a <= z for face in self.prices for h, l1, n, a, z in face)
-        self.group = number(self.size.get("group", 0))
-        self.groups = vector(self.size.get("groups", 0), self.width, "groups")
+        columns = (self.by_face(self.size.get(*price), self.width, extended) for price in PRICES.items())
+        self.prices = [list(zip(*face)) for face in zip(*columns)]
+        self.groups = vector(self.size.get("groups", 0), self.width)
+        prices = {price for face in self.prices for price in face}
+        are_valid = all(
+            0 <= min(h, l1, n) <= max(h, l1, n) < inf and low <= high for h, l1, n, low, high in prices
+        )
         demand(are_valid and self.group >= 0, "a price is negative, or a weight has no room")
-        if self.kind == "kernel":
-            self.factor = number(self.size["factor"])
-            is_factor = self.factor > 0 and self.size.keys() <= {"kind", "factor", "variance"}
-            demand(is_factor, "with a kernel, FORMAT.md has a size of one positive factor")
-        self.share = ZERO
-        if "variance" in self.size:
-            self.share = number(self.size["variance"]["share"])
-            self.weights = vector(self.size["variance"]["weights"], n, "weights")
-            demand(self.share > 0 and min(self.weights) > 0, "the variance has a wrong share or weight")
-        self.grouped = any(self.groups)
+        demand(self.shape in ("square", "worst", "kernel"), f"there is no size {quoted(self.shape)}")
+        if self.shape == "kernel":
+            self.factor = self.prices[0][0][0]
+            is_norm = prices == {(self.factor, 0, 0, -inf, inf)} and self.factor > 0
+            demand(
+                is_norm and self.features.is_kernel, "w'Kw needs a kernel, and has a positive factor alone"
+            )
+        self.choice = [rows for rows in self.rows if any(rows.one)]
         if self.choice:
-            places = [len(at) for rows in self.rows for at in rows.at]
-            are_alike = all(face == self.prices[0] for face in self.prices) and {*places} <= {0, self.faces}
+            has_same_prices = all(face == self.prices[0] for face in self.prices)
+            has_same_rows = {len(at) for rows in self.rows for at in rows.at} <= {0, self.faces}
             has_less = any(any(rows.less) for rows in self.rows)
-            demand(are_alike and not has_less and len(self.choice) == 1, "the faces to choose from differ")
+            are_alike = has_same_prices and has_same_rows and not has_less and len(self.choice) == 1
+            demand(are_alike, "the faces to choose from differ")
 
-    def by_face(self, name: str, default: Json = 0, read: Any = number) -> list[Vector]:
-        """Read prices or ends of the weights for each face; one vector may serve all faces."""
-        value = self.size.get(name, default)
-        has_faces = isinstance(value, dict) and "faces" in value
-        parts = typed(list, value["faces"]) if has_faces else [value] * self.faces
-        demand(len(parts) == self.faces, f"{name} is not told for each face")
-        return [vector(part, self.width, name, read) for part in parts]
+    def by_face(self, value: Json, size: int, read: Any = number, before: Json = None) -> list[Vector]:
+        """Read a list of a vector for each face, or one vector for all, which is not told by a list."""
+        parts = value if type(value) is list else [value] * self.faces
+        demand(len(parts) == self.faces, f"{quoted(value)} is not told for each face")
+        return [vector(part, size, read, old) for part, old in zip(parts, before or [None] * self.faces)]
 
-    def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
-        """Return scores of coefficients, without b (out), or v of betas, and a bound on the error of each."""
-        if self.kind in ("plain", "lifted"):
-            return (self.samples.times(c) if out else self.samples.pull(c)), ZERO
-        signs = self.y if self.kind == "expansion" else [1] * len(self.y)
-        products, error = self.samples.gram(list(map(mul, c, signs)) if out else c, self.features)
-        return products if out else list(map(mul, products, signs)), error
-
-    def spread(self, f: Vector, error: Fraction) -> tuple[Vector, Fraction]:
-        """Return the slopes z of half the variance of scores within `error`, and a bound on the variance."""
-        total = sum(self.weights)
-        mean = sum(map(mul, self.weights, f)) / total
-        z = [p * (v - mean) / total for p, v in zip(self.weights, f)]
-        return z, sum(map(mul, z, f)) + error * (2 * sum(map(abs, z)) + error)
-
-    def group_squares(self, vectors: list[Vector]) -> dict[Fraction, Fraction]:
+    def group_squares(self, W: list[Vector]) -> dict[Fraction, Fraction]:
         """Return the squared length of each group over all faces; 0 is the key of weights without a group."""
         squares = dict.fromkeys(self.groups, ZERO)
-        for w in vectors if self.grouped else []:
+        for w in W:
             for group, v in zip(self.groups, w):
                 squares[group] += v * v
         return squares
 
-    def value(self, point: Json) -> tuple[Fraction, list[Vector]]:
-        """Return an upper bound on the objective at a feasible point, and the slopes of variances."""
-        faces = [vector(w, self.width, "w") for w in typed(list, point["w"])]
-        b = vector(point["b"], self.faces, "b") if self.intercept else [ZERO] * self.faces
-        has_form = len(faces) == self.faces and (self.intercept or point.get("b", []) == [])
-        demand(has_form, "the point has another number of faces, or a b without an intercept")
-        total, squares, scores, errors, slopes = self.constant, [], [], [], []
-        for w, b_k, prices in zip(faces, b, self.prices):
-            f, error = self.through(w, True)
+    def value(self, point: Json) -> Fraction:
+        """Return an upper bound on the objective at a feasible point."""
+        W = self.by_face(point["w"], self.width)
+        b = vector(point["b"], self.faces) if self.intercept else [ZERO] * self.faces
+        total, scores, squares, error = self.constant, [], [], ZERO
+        for w, b_k, prices in zip(W, b, self.prices):
+            f, e = self.features.scores(w)
+            scores.append([v + b_k for v in f])
+            error = max(error, e)
             is_inside = all(low <= v <= high for v, (*_, low, high) in zip(w, prices))
             demand(is_inside, "the point is outside its box")
-            if "whole" in self.size:
-                numerators = common_denominator(w[: self.width - (self.kind == "lifted")])[0]
-                most = typed(int, self.size["whole"]) * gcd(*numerators)
-                is_whole = max(map(abs, numerators), default=0) <= most
-                demand(is_whole, "the weights are no such whole numbers times a scale")
-            if self.kind == "kernel":
-                squares.append(self.factor * (sum(map(mul, w, f)) + error * sum(map(abs, w))))
+            total += sum(l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, prices) if v)
+            if self.shape == "kernel":
+                squares.append(self.factor * (sum(map(mul, w, f)) + e * sum(map(abs, w))))
             else:
                 squares.append(sum(h * v * v for v, (h, *_) in zip(w, prices) if v))
-                total += sum(l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, prices) if v)
-            if self.share:
-                z, variance = self.spread(f, error)
-                total += self.share / 2 * variance
-                slopes.append(z)
-            scores.append([v + b_k for v in f])
-            errors.append(error)
         total += max(squares) if self.shape == "worst" else sum(squares)
-        total += sum(self.group * root(v) for group, v in self.group_squares(faces).items() if group)
-        return total + sum(rows.value(scores, max(errors)) for rows in self.rows), slopes
+        total += sum(self.group * root(square) for group, square in self.group_squares(W).items() if group)
+        return total + sum(rows.value(scores, error) for rows in self.rows)
 
     def multipliers_of(self, node: Json, parent: Json) -> dict[str, list[Vector]]:
         """Return the multipliers of a node by family and face; those that are missing are its parent's."""
         multipliers, told = dict(parent or {}), node.get("rows", {})
         demand(isinstance(told, dict), "multipliers are by the name of the family")
-        for name in told:
-            parts, before = typed(list, told[name]), multipliers.get(name, [None] * self.faces)
-            demand(len(parts) == self.faces, f"{quoted(name)} is not told for each face")
-            pairs = zip(parts, before)
-            multipliers[name] = [vector(m, self.samples.n, quoted(name), before=old) for m, old in pairs]
-        has_all = multipliers.keys() == {rows.name for rows in self.rows}
-        demand(has_all, "there must be multipliers of every family")
+        for name in (rows.name for rows in self.rows):
+            if name in told or not parent:
+                multipliers[name] = self.by_face(told[name], self.n, number, multipliers.get(name))
         return multipliers
 
     def betas(self, multipliers: dict[str, list[Vector]]) -> list[Vector]:
         """Return beta of each face: the sum of its multipliers, with the sides of their rows."""
-        betas = [[ZERO] * self.samples.n for _ in range(self.faces)]
+        betas = [[ZERO] * self.n for _ in range(self.faces)]
         for rows in self.rows:
-            m = multipliers[rows.name]
-            for beta, m_k in zip(betas, m):
-                beta[:] = [(b + v if s > 0 else b - v) if v else b for b, s, v in zip(beta, rows.side, m_k)]
-            for i, less in enumerate(rows.less):
-                for k in less:
-                    betas[k][i] -= rows.side[i] * sum(m_k[i] for m_k in m)
+            for beta, m in zip(betas, multipliers[rows.name]):
+                for i in (i for i, v in enumerate(m) if v):
+                    pull = m[i] if rows.side[i] > 0 else -m[i]
+                    beta[i] += pull
+                    for k in rows.less[i]:
+                        betas[k][i] -= pull
         return betas
 
     def price(self, k: int, beta: Vector, share: Fraction, held: Vector) -> Fraction:
         """Return an upper bound on the price of a face's multipliers."""
-        v, error = self.through(beta, False)
-        if self.kind == "kernel":
+        v, error = self.features.pull(beta)
+        if self.shape == "kernel":
             return (sum(map(mul, beta, v)) + error * sum(map(abs, beta))) / (4 * self.factor)
-        v = [a - q for a, q in zip(v, held)] if held else v
-        return sum((conjugate(a, price, share, error) for a, price in zip(v, self.prices[k])), ZERO)
+        pulls = zip(v, held, self.prices[k])
+        return sum((conjugate(a - q, price, share, error) for a, q, price in pulls), ZERO)
 
-    def bound(self, leaf: Json, slopes: list[Vector], parent: Json = None) -> tuple[Fraction, Fraction]:
+    def bound(self, leaf: Json, parent: Json = None) -> tuple[Fraction, Fraction]:
         """Return gain and price of a leaf's multipliers, whose difference is the bound that they prove."""
         multipliers = self.multipliers_of(leaf, parent)
-        gain = self.constant + sum(rows.gain(multipliers[rows.name]) for rows in self.rows)
-        betas, price = self.betas(multipliers), ZERO
-        is_balanced = not self.intercept or not any(sum(common_denominator(beta)[0]) for beta in betas)
-        demand(is_balanced, "the multipliers are not in balance")
-        for beta, z in zip(betas, slopes):
-            beta[:] = [b - self.share * v for b, v in zip(beta, z)]
-            squares = sum(v * v / p for v, p in zip(z, self.weights))
-            price += self.share / 2 * sum(self.weights) * squares
-        shares, held = [Fraction(1)] * self.faces, [list[Fraction]()] * self.faces
+        gain, betas = sum(rows.gain(multipliers[rows.name]) for rows in self.rows), self.betas(multipliers)
+        demand(not (self.intercept and any(map(sum, betas))), "the multipliers are not in balance")
+        shares, held = [ONE] * self.faces, [[ZERO] * self.width] * self.faces
         if self.shape == "worst":
-            shares = vector(leaf["shares"], self.faces, "shares")
+            shares = vector(leaf["shares"], self.faces)
             demand(sum(shares) == 1 and min(shares) >= 0, "the shares do not divide 1")
-        if self.grouped:
-            held = [vector(q, self.width, "held") for q in typed(list, leaf["held"])]
-            lengths = self.group_squares(held)
-            is_feasible = all(square <= (g and self.group) ** 2 for g, square in lengths.items())
-            demand(is_feasible and len(held) == self.faces, "a group holds more than its price")
-        return gain, price + sum(map(self.price, range(self.faces), betas, shares, held))
+        if any(self.groups):
+            held = self.by_face(leaf["held"], self.width)
+            squares = self.group_squares(held).items()
+            is_feasible = all(square <= (group and self.group) ** 2 for group, square in squares)
+            demand(is_feasible, "a group holds more than its price")
+        return self.constant + gain, sum(map(self.price, range(self.faces), betas, shares, held), ZERO)
 
-    def least_bound(self, node: Json, slopes: list[Vector], parent: Json = None, used: int = 0) -> Fraction:
+    def cases(self, node: Json, used: int) -> Iterator[int]:
+        """Enter each case of a node in turn, and yield how many faces have decided samples then."""
+        if self.choice:
+            i, rows = typed(int, node["sample"]), self.choice[0]
+            demand(0 <= i < self.n and rows.one[i] and not rows.at[i], f"sample {i} is not to be decided")
+            for k in range(min(used + 1, self.faces)):
+                rows.at[i] = [k]
+                yield max(used, k + 1)
+            rows.at[i] = ()
+        else:
+            j, constant = typed(int, node["weight"]), self.constant
+            demand(0 <= j < self.width, f"there is no weight {j}")
+            h, l1, n, low, high = before = self.prices[0][j]
+            self.prices[0][j] = h, l1, n, ZERO, ZERO
+            yield used
+            self.prices[0][j], self.constant = (h, l1, ZERO, low, high), constant + n
+            yield used
+            self.prices[0][j], self.constant = before, constant
+
+    def least_bound(self, node: Json, parent: Json = None, used: int = 0) -> Fraction:
         """Return the least bound of all leaves of a tree; the first `used` faces have decided samples."""
         if "ways" not in node:
             self.leaves += 1
-            gain, price = self.bound(node, slopes, parent)
+            gain, price = self.bound(node, parent)
             return gain - price
-        ways, multipliers, bounds = typed(list, node["ways"]), self.multipliers_of(node, parent), []
-        if self.choice:
-            i, rows = typed(int, node["sample"]), self.choice[0]
-            is_open = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
-            demand(is_open and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
-            for k, way in enumerate(ways):
-                rows.at[i] = [k]
-                bounds.append(self.least_bound(way, slopes, multipliers, max(used, k + 1)))
-            rows.at[i] = []
-            return min(bounds)
-        j, constant = typed(int, node["weight"]), self.constant
-        demand(0 <= j < self.width and len(ways) == 2, f"weight {j} has other ways, or none")
-        h, l1, n, low, high = before = self.prices[0][j]
-        cases = ((h, l1, n, ZERO, ZERO), constant), ((h, l1, ZERO, low, high), constant + n)
-        for way, case in zip(ways, cases):
-            self.prices[0][j], self.constant = case
-            bounds.append(self.least_bound(way, slopes, multipliers))
-        self.prices[0][j], self.constant = before, constant
-        return min(bounds)
+        ways, multipliers = typed(list, node["ways"]), self.multipliers_of(node, parent)
+        cases = zip(ways, self.cases(node, used), strict=True)
+        return min([self.least_bound(way, multipliers, used) for way, used in cases])
 
 
 def rounded(value: Fraction, up: bool) -> str:
     """Return a double that is next to a number and not below it (up), or not above it."""
-    if abs(value) >= 1 << 1023:
-        return f"a number of about {value.numerator.bit_length() - value.denominator.bit_length()} bits"
     found = float(value)
     return repr(found if found == value else nextafter(found, inf if up else -inf))
 
 
 def prove(claim: Json, path: str, say: Callable[[str], None]) -> None:
-    """Prove a claim, as parse_json read it, step by step."""
-    kind = chosen(claim["kind"], "bounds", "infeasible")
+    """Prove a claim, an object of Fields, step by step."""
     rows, m, y = load_samples(claim["data"], path)
     say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
     demand(digest(rows, m, y) == claim["data"]["sha256"], "the samples are not those of the claim")
     say("they have the digest of the claim")
     program, multipliers = Program(claim["program"], rows, m, y), claim["multipliers"]
-    if kind == "infeasible":
-        gain, price = program.bound(multipliers, [])
-        is_hard = program.is_square and all(cap is None for family in program.rows for cap in family.cap)
-        is_alone = claim.get("point", {}) == claim.get("claim", {}) == {}
-        is_ray = is_hard and is_alone and gain > program.constant and not price
+    if claim["kind"] == "infeasible":
+        gain, price = program.bound(multipliers)
+        is_hard = program.size.keys() <= {"kind", "factor"} and all({*r.cap} == {inf} for r in program.rows)
+        is_ray = is_hard and gain > program.constant and not price
         demand(is_ray, "the multipliers are no ray, as FORMAT.md has it")
         say("the multipliers are a ray: no point keeps the rows without slack")
     else:
+        demand(claim["kind"] == "bounds", f"there is no kind {quoted(claim['kind'])} of claims")
         high, low, gap = (number(claim["claim"][name]) for name in ("value", "bound", "gap"))
-        value, slopes = program.value(claim["point"])
-        top, least = rounded(high, True), rounded(low, False)
+        top, least, value = rounded(high, True), rounded(low, False), program.value(claim["point"])
         demand(value <= high, f"the value is {rounded(value, False)}, above the {top} that is claimed")
         say(f"the point keeps its constraints, and its value is at most {top}, as claimed")
-        bound = program.least_bound(multipliers, slopes)
+        bound = program.least_bound(multipliers)
         demand(bound >= low, f"the bound is {rounded(bound, True)}, not {least} as claimed")
-        say(f"the multipliers keep signs, caps and balance, and prove {least}, as claimed")
-        if program.leaves > 1:
-            say(f"so they do in each of {program.leaves} cases, and there is no other")
+        say(f"the multipliers of {program.leaves} cases, which are all, prove {least}, as claimed")
         demand(high - low <= gap, "the gap is larger than claimed")
         say(f"no point is better by more than {rounded(gap, True)}, as claimed")
     typed(str, claim["title"])
@@ -655,7 +584,7 @@ def prove(claim: Json, path: str, say: Callable[[str], None]) -> None:
 @refusing()
 def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
     """Prove a claim step by step, or raise Refused."""
-    prove(parse_json(json.dumps(claim)), path, say)
+    prove(json.loads(json.dumps(claim), object_pairs_hook=Fields), path, say)
 
 
 def claims_of(path: str) -> list[Json]:
@@ -663,9 +592,11 @@ def claims_of(path: str) -> list[Json]:
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     demand(len(content) <= MAX_FILE_BYTES, f"a claim file has at most {MAX_FILE_BYTES >> 20} MB")
-    told = typed(Fields, parse_json(content.decode("utf-8")))
-    is_known = told["format"] == "polyopt claim" and typed(int, told["version"]) in (1, 2)
-    demand(is_known and len(told) == 3, "it is not a file of claims, as FORMAT.md has it")
+    told = typed(Fields, json.loads(content.decode("utf-8"), object_pairs_hook=Fields))
+    is_known = told["format"] == "polyopt claim" and len(told) == 3
+    demand(is_known, "it is not a file of claims, as FORMAT.md has it")
+    version = typed(int, told["version"])
+    demand(version == 3, f"its version is {version}, and this checker's is 3: save it anew with this polyopt")
     demand(1 <= len(typed(list, told["claims"])) <= 5000, "a file has from 1 to 5000 claims")
     return told["claims"]
 
@@ -695,10 +626,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("claim", help="a file of claims in JSON, written by polyopt")
     parser.add_argument("data", help="the samples: a CSV table or an svmlight file")
     options = parser.parse_args(arguments)
-    steps = count(1)
 
     def say(text: str) -> None:
-        print(f"{next(steps):3}. {text}: yes")
+        print(f"{text}: yes")
 
     try:
         with refusing():

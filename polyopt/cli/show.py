@@ -128,7 +128,12 @@ def _decimals(program: Any) -> Any:
         return {key: _decimals(value) for key, value in program.items()}
     if isinstance(program, list):
         return [_decimals(value) for value in program]
-    return str(_decimal(number(program))) if isinstance(program, str) and "0x" in program else program
+    if not (isinstance(program, str) and "/" in program):
+        return program
+    value = number(program)
+    is_double = value.denominator & (value.denominator - 1) == 0
+    simple = _decimal(value) if is_double else value.limit_denominator(1_000_000)
+    return str(simple if float(simple) == float(value) else value)
 
 
 def _lines(solution: "ExactSolution", labels: list[str]) -> list[str]:

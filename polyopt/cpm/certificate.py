@@ -508,7 +508,9 @@ def condition_residuals(
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
     """State the point for its assignment, with the multipliers alpha (n, K)."""
     X: Any = point.geometry.X
-    size = add_penalty({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
+    size = add_penalty(
+        {"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty, len(point.W)
+    )
     return state_faces(
         f"{_NAME} for its assignment", X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha,
         combine="worst" if loss == "max" else "sum",

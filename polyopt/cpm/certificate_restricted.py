@@ -154,7 +154,7 @@ def certify_cpm_integer(
     name += "" if s is None else f", at most {s} features a face"
     evidence = without_form(_NO_FORM)
     if s is None and penalty is None:
-        evidence = (Evidence(partial(state_integers, point, multipliers, p, scale, theta, M)),)
+        evidence = (Evidence(partial(state_integers, point, multipliers, p, scale, theta)),)
     return conclude_for_assignment(
         name, value, bound, [integrality], tol, assignment_residual(point),
         "the continuous relaxation" + ("" if K == 1 else " for this assignment"), [_INTEGRALITY],
@@ -179,16 +179,13 @@ def _point(
     return CpmPoint(geometry, y, C=costs, Z=Z, W=W, alpha=alpha, implied=False, penalty=penalty)
 
 
-def state_integers(
-    point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
-) -> Statement:
+def state_integers(point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector) -> Statement:
     """State faces δ_k (p_k·x − θ_k) against the relaxation for their assignment, for a claim file."""
     statement = state_cpm(point, alpha)
     faces = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
     W = [[*(Fraction(d) * int(v) for v in integers), -Fraction(d) * Fraction(t)] for integers, d, t in faces]
-    size = {**statement.program["size"], "whole": M}  # "whole": the largest integer, as claim files name it
     title = "the Convex Polytope Machine with integers, against its continuous relaxation"
-    return replace(statement, W=W, title=title, program={**statement.program, "size": size})
+    return replace(statement, W=W, title=title)
 
 
 # -- bounds over all choices of features ------------------------------------------------------

@@ -54,17 +54,17 @@ def _faces_of(is_assigned: list[bool]) -> Any:
     return "none" if not faces else faces[0] if len(faces) == 1 else faces
 
 
-def add_penalty(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
+def add_penalty(size: dict[str, Any], penalty: FacePenalty | None, n_faces: int) -> dict[str, Any]:
     """Return the regulariser `size` of faces, as in the file, with the penalty added."""
     if penalty is None:
         return size
     stated, signs = dict(size), [*penalty.signs.tolist(), 0]
     if penalty.l1:
-        stated["l1"] = [*[numeral(penalty.l1)] * penalty.n_features, 0]
+        stated["l1"] = [[*[numeral(penalty.l1)] * penalty.n_features, 0]] * n_faces
     if penalty.signs.any():
         low, high = size.get("low", "-inf"), size.get("high", "inf")
-        stated["low"] = [0 if sign > 0 else low for sign in signs]
-        stated["high"] = [0 if sign < 0 else high for sign in signs]
+        stated["low"] = [[0 if sign > 0 else low for sign in signs]] * n_faces
+        stated["high"] = [[0 if sign < 0 else high for sign in signs]] * n_faces
     if penalty.group:
         stated |= {"groups": [*(penalty.groups + 1).tolist(), 0], "group": numeral(penalty.group)}
     return stated

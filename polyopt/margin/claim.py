@@ -34,22 +34,30 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side  # the sides of the margins, which are first
     regulariser: dict[str, Any] = {"kind": "square", "factor": "1/2"}
+    families = [_row_family(family, y) for family in rows]
     features: dict[str, Any] = {"kind": "plain"}
     intercept = Fraction(b)  # that for the samples as given, after the corrections below
     if isinstance(geometry, LinearGeometry | SigmaLinearGeometry):
         X: Matrix = geometry.X
         intercept -= _exact_dot(v, geometry.centre)
     elif isinstance(geometry.gram, SampleGram):
-        X, features = geometry.gram.X, _kernel_features(geometry.gram.kernel, "kernel")
+        X, features = geometry.gram.X, _kernel_features(geometry.gram.kernel)
+        regulariser["kind"] = "kernel"
         if isinstance(geometry, SigmaKernelGeometry):  # subtract the mean score
             intercept -= Fraction(float(geometry.centred_intercept(v, 0.0).mid))
     else:
         raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
     if isinstance(geometry, SigmaLinearGeometry | SigmaKernelGeometry):
-        regulariser = _sigma_regulariser(geometry.D, geometry.weights)
+        D, weights = Fraction(geometry.D), [Fraction(weight) for weight in geometry.weights.tolist()]
+        if D >= 1:
+            raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
+        regulariser["factor"] = numeral((1 - D) / 2)
+        total = sum(weights)
+        caps = [D * weight / total for weight in weights]
+        families.append({"name": "variance", "side": -1, "kink": 0, "cap": cap_of(caps), "loss": "square"})
     encoded = {
         "features": features, "size": regulariser, "faces": 1, "intercept": program.intercept,
-        "rows": [_row_family(family, y) for family in rows],
+        "rows": families,
     }  # fmt: skip
     multipliers = {family.name: mu[None, :] for family, mu in zip(rows, Z, strict=True)}
     intercepts = [intercept] if program.intercept else []
@@ -61,16 +69,9 @@ def state_ray(program: Any, ray: list[list[Fraction]]) -> Statement:
     zeros = np.zeros((len(ray), program.rows.n))
     statement = state_hinge(program, program.geometry.primal_from_dual(zeros[0]), 0.0, zeros)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
-    return replace(statement, multipliers=multipliers, kind="infeasible")
-
-
-def _sigma_regulariser(D: float, weights: Vector) -> dict[str, Any]:
-    """Return the Sigma-SVM's regulariser in the format of the file."""
-    if D >= 1.0:
-        raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
-    plain = {"kind": "square", "factor": numeral((1 - Fraction(D)) / 2)}
-    variance = {"share": numeral(D), "weights": numerals(weights)}
-    return {**plain, "variance": variance} if D else plain
+    rows = [row for row in statement.program["rows"] if row["name"] in multipliers]
+    encoded = {**statement.program, "rows": rows}
+    return replace(statement, program=encoded, multipliers=multipliers, kind="infeasible")
 
 
 def _exact_dot(v: Vector, centre: Vector) -> Fraction:
@@ -88,22 +89,23 @@ def _row_family(family: Family, y: Vector) -> dict[str, Any]:
     return {"name": family.name, "side": side, "kink": numeral(float(family.kink)), "cap": cap}
 
 
-def _kernel_features(kernel: Kernel, kind: str) -> dict[str, Any]:
-    """Return the field "features" of a program whose features are k(x_1, x), ..., k(x_n, x).
-
-    kind: "kernel" if the coefficients c have the size c'Kc, as in the SVM; "expansion" if each coefficient
-        has its own price, and feature j is y_j k(x_j, x).
-    """
+def _kernel_features(kernel: Kernel) -> dict[str, Any]:
+    """Return the field "features" of a program whose features are k(x_1, x), ..., k(x_n, x)."""
     if kernel.name not in _KERNELS:
         raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
-    features: dict[str, Any] = {"kind": kind, "kernel": kernel.name}
-    if kernel.name != "linear":
-        features["gamma"] = numeral(float(kernel.gamma))
-    if kernel.name == "poly":
-        if kernel.coef0 < 0.0 and kind == "kernel":
-            raise ValueError("a claim needs a kernel that is certainly semidefinite: coef0 of at least 0")
-        features |= {"coef0": numeral(float(kernel.coef0)), "degree": int(kernel.degree)}
-    return features
+    if kernel.name == "linear":
+        return {"kind": "poly", "gamma": 1, "coef0": 0, "degree": 1}
+    gamma = numeral(float(kernel.gamma))
+    if kernel.name == "rbf":
+        return {"kind": "rbf", "gamma": gamma}
+    if kernel.coef0 < 0.0:
+        raise ValueError("a claim needs a kernel that is certainly semidefinite: coef0 of at least 0")
+    return {
+        "kind": "poly",
+        "gamma": gamma,
+        "coef0": numeral(float(kernel.coef0)),
+        "degree": int(kernel.degree),
+    }
 
 
 def state_one_norm(
@@ -113,8 +115,8 @@ def state_one_norm(
 
     The machine minimises Σ alpha_j + Σ costs_i ξ_i, with 0 ≤ alpha ≤ costs.
     """
-    encoded = _expansion_program(kernel, costs.tolist(), high=numerals(costs), l1=1)
-    return Statement("the one-norm SVM", X, y, encoded, [alpha], [b], {"margin": u[None, :]})
+    encoded = _expansion_program(kernel, y, costs.tolist(), upper=costs, l1=1)
+    return Statement("the one-norm SVM", X, y, encoded, [y * alpha], [b], {"margin": u[None, :]})
 
 
 def state_l0(
@@ -126,9 +128,9 @@ def state_l0(
     The machine minimises the number of its centres (samples with alpha_j > 0) plus C Σ weights_i ξ_i, with
     0 ≤ alpha ≤ C. `tree` is a branch-and-bound tree; the multipliers of its leaves prove `bound` together.
     """
-    encoded = _expansion_program(kernel, _slack_costs(C, weights), high=numeral(C), count=1)
+    encoded = _expansion_program(kernel, y, _slack_costs(C, weights), upper=np.full(len(y), C), count=1)
     title = "the L0 support vector machine"
-    return Statement(title, X, y, encoded, [alpha], [b], {}, tree=tree, bound=bound)
+    return Statement(title, X, y, encoded, [y * alpha], [b], {}, tree=tree, bound=bound)
 
 
 def state_pattern(
@@ -139,11 +141,11 @@ def state_pattern(
     u (n,) are multipliers of the margin rows divided by C, at most the weights (:mod:`formulations.l0`, (5)).
     """
     is_centre = alpha > 0
-    upper = numerals(np.where(is_centre, C, 0.0))
-    encoded = _expansion_program(kernel, _slack_costs(C, weights), high=upper)
+    upper = np.where(is_centre, C, 0.0)
+    encoded = _expansion_program(kernel, y, _slack_costs(C, weights), upper=upper)
     encoded["constant"] = int(is_centre.sum())  # the number of centres, added to the objective
     title = "the L0 support vector machine with the centres that it uses"
-    return Statement(title, X, y, encoded, [alpha], [b], {"margin": C * u[None, :]})
+    return Statement(title, X, y, encoded, [y * alpha], [b], {"margin": C * u[None, :]})
 
 
 def _slack_costs(C: float, weights: Vector) -> list[Fraction]:
@@ -151,14 +153,18 @@ def _slack_costs(C: float, weights: Vector) -> list[Fraction]:
     return [Fraction(C) * Fraction(weight) for weight in weights.tolist()]
 
 
-def _expansion_program(kernel: Kernel, caps: Iterable[Any], **regulariser: Any) -> dict[str, Any]:
-    """Return the program of f(x) = Σ_j alpha_j y_j k(x_j, x) + b with margin rows, in the file's format.
+def _expansion_program(
+    kernel: Kernel, y: Vector, caps: Iterable[Any], *, upper: Vector, **regulariser: Any
+) -> dict[str, Any]:
+    """Return the program of f(x) = Σ_j w_j k(x_j, x) + b with margin rows, in the file's format.
 
-    regulariser: ``high``, upper bounds on alpha; ``l1``, price of Σ alpha_j; ``count``, price of a centre.
+    w_j = y_j alpha_j, with 0 ≤ alpha_j ≤ upper_j. The regulariser is ``l1``, the price of Σ alpha_j, or
+    ``count``, the price of a centre.
     """
+    low, high = numerals(np.minimum(y * upper, 0.0)), numerals(np.maximum(y * upper, 0.0))
     return {
-        "features": _kernel_features(kernel, "expansion"),
-        "size": {"kind": "square", "factor": 0, "low": 0, **regulariser},  # 0 Σ alpha_j², alpha ≥ 0
+        "features": _kernel_features(kernel),
+        "size": {"kind": "square", "low": [low], "high": [high], **regulariser},
         "faces": 1,
         "intercept": True,
         "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(caps)}],

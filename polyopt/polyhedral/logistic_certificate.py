@@ -444,12 +444,13 @@ def state_logistic_polytopes(
     penalty = replace(penalties[2], signs=0 * penalties[2].signs)
     m = X.shape[1]
     other_faces = {label: np.flatnonzero(owners.classes == -label).tolist() for label in (-1.0, 1.0)}
-    size = add_penalty({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
+    factor = [numerals([rho / 2] * m + [eta / 2])] * len(W)
+    size = add_penalty({"kind": "square", "factor": factor}, penalty, len(W))
     if not free.all() or required_signs.any():
         signed = np.column_stack([required_signs, np.zeros(len(W))])
         low, high = free & (signed <= 0), free & (signed >= 0)
-        size["low"] = {"faces": [["-inf" if is_free else 0 for is_free in face] for face in low.tolist()]}
-        size["high"] = {"faces": [["inf" if is_free else 0 for is_free in face] for face in high.tolist()]}
+        size["low"] = [["-inf" if is_free else 0 for is_free in face] for face in low.tolist()]
+        size["high"] = [["inf" if is_free else 0 for is_free in face] for face in high.tolist()]
     row = family_of("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
     row |= {"pays": "worst", "at": [other_faces[label] for label in y.tolist()], "less": assignment.tolist()}
     program, title = program_of(size, len(W), [row]), "logistic polytopes for their assignment"

@@ -35,9 +35,12 @@ def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share
     size = {"kind": "square", "factor": numeral(h), "l1": numeral(l1)}
     if np.isfinite(box):
         size |= {"low": numeral(-box), "high": numeral(box)}
+    p = np.arange(1.0, n + 1) / np.arange(1.0, n + 1).sum()
+    families = [rows]
     if share:
-        size["variance"] = {"share": numeral(share), "weights": numerals(np.arange(1.0, n + 1))}
-    told = {"features": {"kind": "plain"}, "size": size, "faces": faces, "intercept": True, "rows": [rows]}
+        weights = [numeral(share * Fraction(i + 1, n * (n + 1) // 2)) for i in range(n)]
+        families.append({"name": "variance", "side": -1, "kink": 0, "cap": weights, "loss": "square"})
+    told = {"features": {"kind": "plain"}, "size": size, "faces": faces, "intercept": True, "rows": families}
     cells = [dict(enumerate(row)) for row in X.tolist()]
     program = Program(told, cells, m, y.tolist())
     W, b = cp.Variable((faces, m)), cp.Variable(faces)
@@ -46,7 +49,6 @@ def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share
     xi = cp.Variable(n if worst else (n, faces), nonneg=True)
     held = [xi >= t[:, k] for k in range(faces)] if worst else [xi >= loss]
     bounds = [cp.abs(W) <= box] if np.isfinite(box) else []
-    p = np.arange(1.0, n + 1) / np.arange(1.0, n + 1).sum()
     f = X @ W.T
     spread = sum(cp.sum(cp.multiply(p, cp.square(f[:, k] - p @ f[:, k]))) for k in range(faces))
     cost = h * cp.sum_squares(W) + l1 * cp.sum(cp.abs(W)) + share / 2 * spread + float(C) * cp.sum(xi)
@@ -64,9 +66,9 @@ def solved(program, W, b, u, close=1e-5):
     """The exact optimum from this start, whose value and bound are equal."""
     found = solve_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, active_tol=close)
     W, b, multipliers = found
-    value, slopes = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
-    told = {"rows": {"margin": [[str(v) for v in m] for m in multipliers["margin"]]}}
-    gain, price = program.bound(told, slopes)
+    value = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
+    told = {"rows": {name: [[str(v) for v in m] for m in by_face] for name, by_face in multipliers.items()}}
+    gain, price = program.bound(told)
     assert value == gain - price
     return value, found
 
@@ -132,12 +134,12 @@ def rows_of_program(seed, intercept, bound=None):
         "intercept": intercept, "rows": rows,
     }  # fmt: skip
     cells = [
-        {j: float(Fraction(v, program.samples.den)) for j, v in zip(*row, strict=True)}
-        for row in program.samples.rows
+        {j: float(Fraction(v, program.features.den)) for j, v in zip(*row, strict=True)}
+        for row in program.features.rows
     ]
-    made = Program(told, cells, 3, program.y)
+    made = Program(told, cells, 3, program.rows[0].side)
     X = np.array([[cell.get(j, 0.0) for j in range(3)] for cell in cells])
-    y = np.array(program.y, dtype=float)
+    y = np.array(program.rows[0].side, dtype=float)
     return made, X, y
 
 
@@ -173,12 +175,12 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
         beta = [Fraction(0)] * len(y)
         for row in program.rows:
             beta = [v + s * m for v, s, m in zip(beta, row.side, found[row.name][0], strict=True)]
-        V = program.samples.pull(beta)
+        V = program.features.pull(beta)[0]
         assert len(intercepts) == intercept
         point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts]}
-        value, slopes = program.value(point)
+        value = program.value(point)
         told = {"rows": {name: [[str(v) for v in part[0]]] for name, part in found.items()}}
-        gain, price = program.bound(told, slopes)
+        gain, price = program.bound(told)
         assert value == gain - price
     assert settled >= least
 

@@ -10,12 +10,12 @@ import pytest
 
 from polyopt.certificates.claims import file
 
-F = Fraction
+F, inf = Fraction, np.inf
 
 
 def rows(name="r", side=(1, 1, -1, -1), cap=(4, 4, 4, 4), at=((0,),) * 4, pays="sum", loss="hinge", kink=1):
     return SimpleNamespace(
-        name=name, side=list(side), cap=[None if c is None else F(c) for c in cap], at=[list(a) for a in at],
+        name=name, side=list(side), cap=[c if c == inf else F(c) for c in cap], at=[list(a) for a in at],
         pays=pays, loss=loss, kink=F(kink),
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
 def point(faces, W, b, hard=(), prices=None, bits=10):
     told = SimpleNamespace(
         rows=hard, prices=prices or [[(0, 0, 0, F(-2), F(3))] * len(w) for w in W],
-        through=lambda w, b: ([sum(w), w[0] - w[1]], F(0)),
+        features=SimpleNamespace(scores=lambda w: ([sum(w), w[0] - w[1]], F(0))),
     )  # fmt: skip
     return file.feasible_point(told, SimpleNamespace(W=W, b=b, bits=bits))
 
@@ -60,10 +60,10 @@ def test_a_point_is_clipped_to_its_box():
     assert point(2, W, [0.5, 1], hard=[rows(side=(1, 1), cap=(2, 2))])[0][0] == [-2, F(1, 4)]
 
 
-MARGIN = rows(side=(1, -1), cap=(None, None))  # s f >= 1
-BOUND = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
-FIRST = rows(side=(1, 1), cap=(None, 5))  # the second has slack
-SIGN = rows(side=(1, 1), cap=(None, None), kink=0)
+MARGIN = rows(side=(1, -1), cap=(inf, inf))  # s f >= 1
+BOUND = rows("bound", side=(-1, -1), cap=(inf, inf), kink=-3)  # f <= 3
+FIRST = rows(side=(1, 1), cap=(inf, 5))  # the second has slack
+SIGN = rows(side=(1, 1), cap=(inf, inf), kink=0)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def corrupted(claim, draw):
         new = not old
     elif isinstance(old, int):
         new = old + draw.choice((-1, 1))
-    elif isinstance(old, str) and "0x" in old:
-        k = draw.randrange(old.index("x") + 1, old.index("p"))
-        new = old[:k] + format(int(old[k], 16) ^ (1 << draw.randrange(4)), "x") + old[k + 1 :]
+    elif isinstance(old, str) and "/" in old:
+        k = draw.choice([k for k, digit in enumerate(old) if digit.isdigit()])
+        new = old[:k] + draw.choice("0123456789") + old[k + 1 :]
     elif isinstance(old, str) and old:
         k = draw.randrange(len(old))
         new = old[:k] + draw.choice("0123456789abcdef/p-") + old[k + 1 :]

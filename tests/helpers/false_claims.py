@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _LAST = Fraction(1, 2**52)
 # Fields that may be left out, or that may change without an effect.
-_OPTIONAL = {"title", "at", "b", "low", "high", "l1", "count", "less", "pays", "loss", "variance"}
-_OPTIONAL |= {"constant", "whole"}
+_OPTIONAL = {"title", "at", "b", "low", "high", "l1", "count", "less", "pays", "loss"}
+_OPTIONAL |= {"constant"}
 
 
 class Falsifier:
@@ -102,18 +102,18 @@ class Falsifier:
             return True
         if "held" in told and draw.random() < 0.3:
             k = draw.randrange(program.faces)
-            held = vector(told["held"][k], program.width, "")
+            held = vector(told["held"][k], program.width)
             held[0] = (program.group or 1) * (1 + Fraction(1, 2 ** draw.randrange(60)))
             told["held"][k] = [numeral(v) for v in held]
             return True
         rows = draw.choice(program.rows)
         k, i = draw.randrange(program.faces), draw.randrange(self.n)
-        m = [vector(part, self.n, "") for part in told["rows"][rows.name]]
+        m = [vector(part, self.n) for part in told["rows"][rows.name]]
         step = Fraction(1, 2 ** draw.randrange(60))
         way = draw.randrange(3)
         if way == 0 or k not in rows.at[i]:
             m[k][i] = -step if k in rows.at[i] else step
-        elif way == 1 and rows.cap[i] is not None:
+        elif way == 1 and rows.cap[i] < math.inf:
             m[k][i] = rows.cap[i] + step
         elif program.intercept or rows.loss == "linear":
             m[k][i] += draw.choice((-1, 1)) * step * (m[k][i] or 1)
@@ -144,12 +144,23 @@ class Falsifier:
         fields += [(program["features"], name) for name in ("gamma", "coef0") if name in program["features"]]
         holder, name = draw.choice(fields)
         old = holder[name]
-        values = old if isinstance(old, list) else [old]
-        if isinstance(old, dict) or "inf" in values or not any(map(number, values)):
+        values = [value for value in _values(old) if value != "inf"]
+        if isinstance(old, dict) or len(values) < len(_values(old)) or not any(map(number, values)):
             return False
-        new = [numeral(number(v) * factor) for v in values]
-        holder[name] = new if isinstance(old, list) else new[0]
+        holder[name] = _multiplied(old, factor)
         return number(claim["claim"]["value"]) > 0
+
+
+def _values(told: Any) -> list[Any]:
+    """The numbers of a list, of lists in it, or the number itself."""
+    return [value for part in told for value in _values(part)] if isinstance(told, list) else [told]
+
+
+def _multiplied(told: Any, factor: Fraction) -> Any:
+    """The same with every number multiplied."""
+    if isinstance(told, list):
+        return [_multiplied(part, factor) for part in told]
+    return numeral(number(told) * factor)
 
 
 def _places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -12,12 +12,7 @@ DIGITS, TINY = 90, Fraction(1, 2**110)  # of exp, ln and roots; relative errors 
 
 
 def number(text):
-    if isinstance(text, int):
-        return Fraction(text)
-    if "p" not in text:
-        return Fraction(text)
-    digits, power = text.split("p")
-    return int(digits, 16) * Fraction(2) ** int(power)
+    return Fraction(text)
 
 
 def vector(given, size):
@@ -101,6 +96,12 @@ class Family:
     def value(self, f):
         """Their sum; None if a row without slack is broken."""
         total = Fraction(0)
+        if self.loss == "square":
+            means = [dot(self.caps, part) / sum(self.caps) for part in f]
+            pairs = [zip(self.caps, part, strict=True) for part in f]
+            return sum(
+                cap * (v - mean) ** 2 / 2 for pair, mean in zip(pairs, means, strict=True) for cap, v in pair
+            )
         for i, cap in enumerate(self.caps):
             other = sum((f[k][i] for k in self.less[i]), Fraction(0))
             places = range(len(f)) if self.one[i] else self.at[i]
@@ -123,6 +124,10 @@ class Family:
     def gain(self, m, told):
         """What feasible multipliers earn; None of others."""
         total = Fraction(0)
+        if self.loss == "square":
+            if any(dot(self.s, part) for part in m):
+                return None
+            return -sum(v * v / (2 * cap) for part in m for v, cap in zip(part, self.caps, strict=True) if v)
         for i, cap in enumerate(self.caps):
             at = ([told[i]] if i in told else []) if self.one[i] else self.at[i]
             own, every = [part[i] for part in m], sum(part[i] for part in m)
@@ -156,23 +161,20 @@ def price(v, h, l1, count, low, high):
     return max([best, *(v * w - h * w * w - l1 * abs(w) - (count if w else 0) for w in ends)])
 
 
-def features_of(told, X, y):
-    """Features of the samples, with signs of an expansion, as rows."""
+def features_of(told, X):
+    """Features of the samples, as rows."""
     if told["kind"] == "plain":
         return X
     if told["kind"] == "lifted":
         return [[*row, Fraction(1)] for row in X]
 
     def kernel(x, z):
-        if told["kernel"] == "rbf":
+        if told["kind"] == "rbf":
             square = sum((a - c) ** 2 for a, c in zip(x, z, strict=True))
             return real(mpmath.exp, -number(told["gamma"]) * square)
-        if told["kernel"] == "linear":
-            return dot(x, z)
         return (number(told["gamma"]) * dot(x, z) + number(told["coef0"])) ** told["degree"]
 
-    signs = y if told["kind"] == "expansion" else [1] * len(y)
-    return [[kernel(x, z) * s for z, s in zip(X, signs, strict=True)] for x in X]
+    return [[kernel(x, z) for z in X] for x in X]
 
 
 def believes(text, X, y):
@@ -182,15 +184,15 @@ def believes(text, X, y):
 
 def is_true(claim, X, y):  # noqa: C901 - as the page has it, from top to bottom
     program, size, n = claim["program"], claim["program"]["size"], len(y)
-    K, by_kernel = program["faces"], program["features"]["kind"] == "kernel"
-    phi = features_of(program["features"], [[Fraction(x) for x in row] for row in X], y)
+    K, by_kernel = program["faces"], size["kind"] == "kernel"
+    phi = features_of(program["features"], [[Fraction(x) for x in row] for row in X])
     columns, d = list(zip(*phi, strict=True)), len(phi[0])
 
     def by_face(name, default=0):
         given = size.get(name, default)
         if given in ("inf", "-inf"):
             return [[float(given)] * d] * K
-        parts = given["faces"] if isinstance(given, dict) and "faces" in given else [given] * K
+        parts = given if isinstance(given, list) else [given] * K
         return [
             [float(v) if v in ("inf", "-inf") else number(v) for v in part] if isinstance(part, list)
             else [float(part)] * d if part in ("inf", "-inf") else vector(part, d)
@@ -201,12 +203,9 @@ def is_true(claim, X, y):  # noqa: C901 - as the page has it, from top to bottom
     low, high = by_face("low", "-inf"), by_face("high", "inf")
     groups, r = vector(size.get("groups", 0), d), number(size.get("group", 0))
     families = [Family(row, y, K) for row in program["rows"]]
-    share = number(size["variance"]["share"]) if "variance" in size else Fraction(0)
-    p = vector(size["variance"]["weights"], n) if share else [Fraction(1)] * n
-    P, constant = sum(p), number(program.get("constant", 0))
+    constant = number(program.get("constant", 0))
 
     ray = claim["kind"] == "infeasible"
-    slopes = [[Fraction(0)] * n] * K
     if ray:
         if any(cap is not None for family in families for cap in family.caps):
             return False
@@ -238,20 +237,6 @@ def is_true(claim, X, y):  # noqa: C901 - as the page has it, from top to bottom
             value += r * real(
                 mpmath.sqrt, sum(v * v for w in W for v, own in zip(w, groups, strict=True) if own == group)
             )
-        means = [dot(p, part) / P for part in f]
-        slopes = [
-            [q * (v - mean) / P for q, v in zip(p, part, strict=True)]
-            for part, mean in zip(f, means, strict=True)
-        ]
-        value += share / 2 * sum(dot(z, part) for z, part in zip(slopes, f, strict=True))
-        for w in W if "whole" in size else ():
-            own = w[: d - (program["features"]["kind"] == "lifted")]
-            scale = Fraction(
-                math.gcd(*(int(v * math.lcm(*(u.denominator for u in own))) for v in own)),
-                math.lcm(*(u.denominator for u in own)),
-            )
-            if any(own) and max(map(abs, own)) > size["whole"] * scale:
-                return False
         losses = [family.value(f) for family in families]
         if None in losses:
             return False
@@ -272,11 +257,6 @@ def is_true(claim, X, y):  # noqa: C901 - as the page has it, from top to bottom
                     beta[k][i] -= family.s[i] * sum(part[i] for part in M[family.name])
         if program["intercept"] and any(map(sum, beta)):
             return False
-        beta = [
-            [v - share * u for v, u in zip(part, z, strict=True)]
-            for part, z in zip(beta, slopes, strict=True)
-        ]
-        bound -= share / 2 * sum(P * u * u / q for z in slopes for u, q in zip(z, p, strict=True))
         t = vector(leaf["shares"], K) if size["kind"] == "worst" else [Fraction(1)] * K
         if min(t) < 0 or (size["kind"] == "worst" and sum(t) != 1):
             return False

@@ -3,7 +3,7 @@
 A program is the checker's :class:`polyopt.check.check.Program`: faces w_k (weight vectors; an SVM has one),
 families of constraints, and penalties. An object `row` is a family: in it, sample i has a constraint for
 each face k in at_i. The violation t = kink − side_i f_ik, where f_ik is the score, costs cap_i times a loss
-of t; a cap of None demands t ≤ 0. The cap is also the upper bound on the multiplier. If the family's ``pays``
+of t; a cap of inf demands t ≤ 0. The cap is also the upper bound on the multiplier. If the family's ``pays``
 is not "sum", the constraints of a sample have one loss together, and their multipliers share one cap.
 
 Points and multipliers are made feasible in rational arithmetic, so that a claim is a theorem; the checker
@@ -60,6 +60,19 @@ def feasible_multipliers(
     return feasible
 
 
+def square_multipliers(program: Program, faces: list[list[Fraction]]) -> dict[str, list[list[Fraction]]]:
+    """Return the multipliers of families with squares of centred scores: their derivatives at these faces."""
+    found: dict[str, list[list[Fraction]]] = {}
+    for row in (row for row in program.rows if row.loss == "square"):
+        found[row.name] = []
+        for w in faces:
+            scores = program.features.scores(w)[0]
+            mean = sum(c * f for c, f in zip(row.cap, scores, strict=True)) / sum(row.cap)
+            sides = zip(row.side, row.cap, scores, strict=True)
+            found[row.name].append([-s * c * (f - mean) for s, c, f in sides])
+    return found
+
+
 def _floor(value: float | Fraction, grid: Fraction) -> int:
     """Return the largest whole number that is at most value times grid."""
     exact = Fraction(value) * grid
@@ -73,7 +86,7 @@ def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[in
     """
     clipped = [[0] * len(values) for values in m]
     for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
-        limit = None if cap is None else _floor(cap, grid)
+        limit = None if cap == math.inf else _floor(cap, grid)
         for k in faces:
             clipped[k][i] = max(0, m[k][i] if limit is None else min(m[k][i], limit))
         if limit is not None and row.pays != "sum":
@@ -91,7 +104,6 @@ def _raise_to_caps(row: Rows, m: list[list[Fraction]]) -> None:
     If the constraints of a sample share a cap, the largest multiplier is raised.
     """
     for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
-        assert cap is not None
         if row.pays == "sum":
             for k in faces:
                 m[k][i] = cap
@@ -114,7 +126,7 @@ def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> 
             for row, m in families
             for i, (v, cap) in enumerate(zip(m, row.cap, strict=True))
             if v and row.side[i] == side
-            if not only_free or cap is None or v < _floor(cap, grid)
+            if not only_free or cap == math.inf or v < _floor(cap, grid)
         ]
         total = sum(m[i] for m, i in entries)
         if not imbalance or not total:
@@ -140,7 +152,7 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
         [min(max(v, low), high) for v, (*_, low, high) in zip(w, penalties, strict=True)]
         for w, penalties in zip(faces, program.prices, strict=True)
     ]
-    hard = [row for row in program.rows if None in row.cap]
+    hard = [row for row in program.rows if math.inf in row.cap]
     if not hard:
         return faces, b
     scale = _feasible_scale(program, hard, faces, b, 1 << statement.bits - 3)
@@ -154,11 +166,11 @@ def _feasible_scale(
 
     Programs with such constraints have one face.
     """
-    scores, error = program.through(faces[0], True)
+    scores, error = program.features.scores(faces[0])
     lower, upper = Fraction(0), None  # bounds of the scale
     for row in hard:
         for side, cap, score in zip(row.side, row.cap, scores, strict=True):
-            if cap is not None:
+            if cap < math.inf:
                 continue
             signed_score = side * (score + b[0]) - error
             if signed_score < 0 and row.kink < 0:
@@ -265,7 +277,7 @@ def save_claims(
             data_fields = _data_fields(statement, Evidence(part.state))  # the samples are a file of their own
             write_text(data, _svmlight(statement))
         claims.append({"title": statement.title, "data": data_fields, **claim_of(statement)})
-    content = {"format": "polyopt claim", "version": 2, "claims": claims}
+    content = {"format": "polyopt claim", "version": 3, "claims": claims}
     write_text(path, json.dumps(content, ensure_ascii=True, separators=(",", ":")) + "\n")
     return claims
 
@@ -276,13 +288,12 @@ def claim_of(statement: Statement) -> dict[str, Any]:
     program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
     if statement.kind == "infeasible":  # the multipliers are a ray; there is no point
         ray = {name: [numerals(m) for m in by_face] for name, by_face in statement.multipliers.items()}
-        fields = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
-        return {"kind": "infeasible", "program": statement.program, **fields}
+        return {"kind": "infeasible", "program": statement.program, "multipliers": {"rows": ray}}
     faces, b = feasible_point(program, statement)
-    point = {"w": [numerals(w) for w in faces], "b": [numeral(v) for v in b]}
-    value, slopes = program.value(point)
+    point = {"w": [numerals(w) for w in faces]} | ({"b": [numeral(v) for v in b]} if b else {})
+    value = program.value(point)
     if statement.tree is None:
-        multipliers, bound = _multipliers_and_bound(program, statement, faces, slopes)
+        multipliers, bound = _multipliers_and_bound(program, statement, faces)
     else:
         multipliers, bound = statement.tree, Fraction(statement.bound)
     upper, lower = _round_up(value, statement.bits), -_round_up(-bound, statement.bits)
@@ -294,19 +305,17 @@ def claim_of(statement: Statement) -> dict[str, Any]:
 
 
 def _multipliers_and_bound(
-    program: Program, statement: Statement, faces: list[list[Fraction]], slopes: list[list[Fraction]]
+    program: Program, statement: Statement, faces: list[list[Fraction]]
 ) -> tuple[dict[str, Any], Fraction]:
-    """Return feasible multipliers as in the file, and their bound; if it is negative, start from 0 instead.
-
-    slopes: the gradients of the variances at the point, for each face.
-    """
+    """Return feasible multipliers as in the file, and their bound; zeros if it is negative."""
     feasible = feasible_multipliers(program, statement.multipliers, statement.bits)
+    feasible |= square_multipliers(program, faces)
     multipliers = _multiplier_fields(program, feasible, faces)
-    linear_part, conjugate = program.bound(multipliers, slopes)
+    linear_part, conjugate = program.bound(multipliers)
     if linear_part < conjugate:
-        zeros = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in feasible}
+        zeros = {name: [[Fraction(0)] * program.n] * program.faces for name in feasible}
         multipliers = _multiplier_fields(program, feasible_multipliers(program, zeros), faces)
-        linear_part, conjugate = program.bound(multipliers, slopes)
+        linear_part, conjugate = program.bound(multipliers)
     return multipliers, linear_part - conjugate
 
 
@@ -316,12 +325,12 @@ def _multiplier_fields(
     """Return the file's field "rows"; also "held" (q) if there are groups, and "shares" (t) for "worst"."""
     rows = {name: [numerals(m) for m in by_face] for name, by_face in multipliers.items()}
     fields: dict[str, Any] = {"rows": rows}
-    if not program.grouped and program.shape == "square":
+    if not any(program.groups) and program.shape != "worst":
         return fields
     betas = program.betas(multipliers)
-    Q: list[list[Fraction]] = [[]] * program.faces
-    if program.grouped:
-        Q = group_multipliers(program, [program.through(beta, False)[0] for beta in betas], faces)
+    Q = [[Fraction(0)] * program.width] * program.faces
+    if any(program.groups):
+        Q = group_multipliers(program, [program.features.pull(beta)[0] for beta in betas], faces)
         fields["held"] = [numerals(q) for q in Q]
     if program.shape == "worst":
         pairs = enumerate(zip(betas, Q, strict=True))

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from polyopt.certificates.claims.active_set import (
     Multipliers,
-    check_rational_form,
-    has_row_form,
     refining_solver,
     solve_active_set,
-    stationary_faces,
 )
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
@@ -104,16 +102,15 @@ def exact_solution(
         statement = (evidence.fixed or evidence.state)()  # `fixed`: the linear program of an L0 machine
     else:
         raise ValueError("an exact solution needs a certificate of one program of a known form")
-    if statement.program["features"].get("kernel") == "rbf":
+    if statement.program["features"]["kind"] == "rbf":
         raise ValueError("the kernel 'rbf' is not rational: certificate.refine() gives up to 30 digits")
     program = _program(statement, exact_samples)
     W, b, multipliers = _solve_exactly(statement, program, exact_samples)
     # Verify the result: the checker reads numbers as text, and value and bound must be equal.
-    value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
-    numerals = {name: [list(map(str, m)) for m in by_face] for name, by_face in multipliers.items()}
-    # The dual bound is a term linear in the multipliers minus the conjugate of the terms in W.
-    dual_linear, dual_conjugate = program.bound({"rows": numerals}, slopes)
-    if value != dual_linear - dual_conjugate:
+    value = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
+    rows = {name: [list(map(str, m)) for m in by_face] for name, by_face in multipliers.items()}
+    gain, price = program.bound({"rows": rows})
+    if value != gain - price:
         raise ValueError(
             "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
         )
@@ -128,8 +125,8 @@ def _solve_exactly(
     The active set is read off a refined point, if the program has the form for it and refinement succeeds,
     else off the point of the statement.
     """
-    check_rational_form(program)
-    if has_row_form(program):
+    _check_rational_form(program)
+    if _has_row_form(program):
         try:
             refined_statement = _refined(statement, OPTIONS.active_set_digits, exact_samples)
             point = _feasible(program, refined_statement)
@@ -182,14 +179,38 @@ def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | Non
     """Return the statement with its point and multipliers refined to `digits` digits."""
     bits = math.ceil(digits / math.log10(2)) + OPTIONS.guard_bits
     program = _program(statement, exact_samples)
-    if not has_row_form(program):
+    if not _has_row_form(program):
         raise ValueError(_FORM)
     _, b, multipliers = solve_active_set(
         program, *_feasible(program, statement), active_tol=OPTIONS.active_tol,
         solve=refining_solver(bits + OPTIONS.solver_bits), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
     feasible = feasible_multipliers(program, multipliers, bits)
-    return replace(statement, W=stationary_faces(program, feasible), b=b, multipliers=feasible, bits=bits)
+    h, betas = program.prices[0][0][0], program.betas(feasible)
+    pulls = betas if program.shape == "kernel" else [program.features.pull(beta)[0] for beta in betas]
+    W = [[v / (2 * h) for v in pull] for pull in pulls]  # they minimise the Lagrangian
+    return replace(statement, W=W, b=b, multipliers=feasible, bits=bits)
+
+
+def _check_rational_form(program: Program) -> None:
+    """Raise ValueError unless the optimum is rational; a price of nonzero weights (count) is refused too."""
+    has_hinges = all(row.loss in ("hinge", "square") and row.pays != "soft" for row in program.rows)
+    counts_weights = any(count for penalties in program.prices for _, _, count, _, _ in penalties)
+    if program.shape == "worst" or any(program.groups) or not has_hinges or counts_weights:
+        raise ValueError(
+            "exact solutions are of programs whose optimum is rational: hinge losses and, for single weights,"
+            " squares, absolute values and bounds; this one has logarithms, norms, or numbers of weights"
+        )
+
+
+def _has_row_form(program: Program) -> bool:
+    """Return True if the objective is h|w|² plus hinge losses, so that multipliers give the weights."""
+    has_own_slacks = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
+    has_hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
+    penalties = {penalty for face in program.prices for penalty in face}
+    h = program.prices[0][0][0]
+    is_norm = program.shape != "worst" and not any(program.groups) and penalties == {(h, 0, 0, -inf, inf)}
+    return is_norm and h > 0 and has_own_slacks and has_hinges
 
 
 def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:

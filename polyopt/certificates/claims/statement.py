@@ -66,14 +66,9 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """Return a number for the file: an integer, a fraction "p/q", or, if q is a power of 2, "0x1fp-3"."""
-    p, q = Fraction(value).as_integer_ratio()
-    if q == 1 and abs(p) < 1 << 53:
-        return p
-    if q & (q - 1):
-        return f"{p}/{q}"
-    trailing_zeros = (p & -p).bit_length() - 1
-    return f"{'-' if p < 0 else ''}0x{abs(p) >> trailing_zeros:x}p{trailing_zeros - q.bit_length() + 1}"
+    """Return a number for the file: an integer, or a fraction "p/q"."""
+    exact = Fraction(value)
+    return int(exact) if exact.denominator == 1 and abs(exact) < 1 << 53 else str(exact)
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
