@@ -17,7 +17,7 @@ static inline double cost(const L0Given *given, const L0State *at, index_t j) {
 }
 
 /* Make one state the same as another of the same program. */
-void l0_copy(const L0State *source, L0State *target) {
+API void l0_copy(const L0State *source, L0State *target) {
     const size_t N = source->N, p = source->p, k = source->sizes[BASIS_SIZE], number = sizeof(double);
     for (size_t q = 0; q < k; q++)
         memcpy(target->W + q * target->most, source->W + q * source->most, k * number);
@@ -30,8 +30,6 @@ void l0_copy(const L0State *source, L0State *target) {
     memcpy(target->s, source->s, N * number);
     memcpy(target->d, source->d, p * number);
     memcpy(target->a, source->a, p * number);
-    memcpy(target->of_rows, source->of_rows, N * number);
-    memcpy(target->of_cols, source->of_cols, p * number);
     memcpy(target->sizes, source->sizes, source->n_sizes * sizeof(index_t));
     memcpy(target->rest, source->rest, source->n_rest * number);
 }
@@ -181,23 +179,6 @@ void l0_place_all(const L0Given *given, L0State *at) {
     l0_combine(at->N, at->s, k, room.two, given->columns, at->N, at->Q);
 }
 
-/* The squared length of each basic variable's row of the inverse of all rows and columns. */
-static void weigh(const L0Given *given, L0State *at) {
-    const index_t k = at->sizes[BASIS_SIZE];
-    const L0Room room = l0_room(at);
-    for (index_t q = 0; q < k; q++)
-        if (at->Q[q] != INTERCEPT)
-            at->of_cols[at->Q[q]] = simd_dot(at->W + q * at->most, at->W + q * at->most, k);
-    for (index_t i = 0; i < at->N; i++)
-        if (at->rows[i] != INSIDE) {
-            for (index_t q = 0; q < k; q++)
-                room.one[q] = entry(given, i, at->Q[q]);
-            memset(room.two, 0, k * sizeof(double));
-            l0_combine(k, room.two, k, room.one, at->W, at->most, NULL);
-            at->of_rows[i] = 1.0 + simd_dot(room.two, room.two, k);
-        }
-}
-
 /* Make the point of the basis that `rows` and `cols` name; whether it is dual feasible. */
 API index_t l0_load(const L0Given *given, L0State *at) {
     index_t k = 0, q = 0;
@@ -217,14 +198,11 @@ API index_t l0_load(const L0Given *given, L0State *at) {
             at->Q[q++] = j;
         }
     at->sizes[BASIS_SIZE] = k;
-    if (q < k || !l0_afresh(given, at))
-        return false;
-    weigh(given, at);
-    return true;
+    return q == k && l0_afresh(given, at);
 }
 
 /* found (k,) = a column of the program in terms of those of the basis. */
-void l0_column_of(const L0Given *given, const L0State *at, index_t j, double *found) {
+static void column_of(const L0Given *given, const L0State *at, index_t j, double *found) {
     const index_t k = at->sizes[BASIS_SIZE];
     double *column = l0_room(at).two;
     for (index_t r = 0; r < k; r++)
@@ -252,7 +230,7 @@ bool l0_replace_row(L0State *at, index_t leaving, index_t row, const double *wei
 bool l0_replace_column(const L0Given *given, L0State *at, index_t place, index_t j) {
     const index_t k = at->sizes[BASIS_SIZE];
     double *found = l0_room(at).found, *row = at->W + place * at->most;
-    l0_column_of(given, at, j, found);
+    column_of(given, at, j, found);
     if (fabs(found[place]) < MIN_PIVOT)
         return false;
     at->Q[place] = j;
@@ -270,7 +248,7 @@ bool l0_grow_basis(const L0Given *given, L0State *at, index_t row, index_t j, co
     if (fabs(pivot) < MIN_PIVOT || k == at->most)
         return false;
     double *found = l0_room(at).found, *last = at->W + k * at->most;
-    l0_column_of(given, at, j, found);
+    column_of(given, at, j, found);
     for (index_t q = 0; q < k; q++) {
         double *own = at->W + q * at->most;
         add_multiple(own, found[q] / pivot, weights, k);

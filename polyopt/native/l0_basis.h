@@ -27,25 +27,23 @@ typedef struct {
     index_t *R, *Q;           /* the basis: its rows and its columns; (most,) */
     double *W;                /* its inverse, the first k of (most, most) */
     double *u, *s, *d, *a;    /* the point: multipliers, rows, reduced costs, columns */
-    double *of_rows, *of_cols; /* squared lengths by which steps are chosen (steepest edge) */
     index_t *sizes;
     double *rest;
     double *work;  /* room for a step: see l0_room */
     index_t *list; /* numbers of rows or columns; (max(N, p),) */
 } L0State;
 
-/* Parts of a state's room: five of the basis's length, one of the columns', one of both, two of the rows'. */
+/* Parts of a state's room: five of the basis's length, one of the columns', one of both. */
 typedef struct {
     double *du, *less, *found, *one, *two; /* (most,) */
     double *dd;                            /* (p,) */
     double *factors;                       /* (max(N, p),) */
-    double *of_rows, *more_rows;           /* (N,) */
 } L0Room;
 
 static inline L0Room l0_room(const L0State *at) {
-    double *w = at->work, *after = w + 5 * at->most + at->p + at->n_list;
+    double *w = at->work;
     return (L0Room){w, w + at->most, w + 2 * at->most, w + 3 * at->most, w + 4 * at->most, w + 5 * at->most,
-                    w + 5 * at->most + at->p, after, after + at->N};
+                    w + 5 * at->most + at->p};
 }
 
 /* target += sum of factors[r] * rows[r], for `count` rows; count is a constant where this is called. */
@@ -66,8 +64,8 @@ INLINE void l0_add_rows(const int count, index_t n, double *restrict target, con
 
 /* target (n,) += sum over q < k of factors[q] * vectors[which[q]], whose rows are `stride` apart.
 
-   Several rows at a time, as target is read and written for each. Rows of a negative number are left out; without
-   `which` they are the first k. */
+   Several rows at a time, as target is read and written for each. Rows of a negative number or with the factor 0 are
+   left out; without `which` they are the first k. */
 static inline void l0_combine(index_t n, double *target, index_t k, const double *factors, const double *vectors,
                               index_t stride, const index_t *which) {
     double f[8];
@@ -75,7 +73,7 @@ static inline void l0_combine(index_t n, double *target, index_t k, const double
     int count = 0;
     for (index_t q = 0; q < k; q++) {
         const index_t row = which ? which[q] : q;
-        if (row < 0)
+        if (row < 0 || factors[q] == 0.0)
             continue;
         f[count] = factors[q];
         rows[count++] = vectors + row * stride;
@@ -91,20 +89,11 @@ static inline void l0_combine(index_t n, double *target, index_t k, const double
         add_multiple(target, f[done], rows[done], n);
 }
 
-/* l0_basis.c */
 bool l0_afresh(const L0Given *given, L0State *at);
 void l0_place_all(const L0Given *given, L0State *at);
-void l0_column_of(const L0Given *given, const L0State *at, index_t j, double *found);
 bool l0_replace_row(L0State *at, index_t leaving, index_t row, const double *weights);
 bool l0_replace_column(const L0Given *given, L0State *at, index_t place, index_t j);
 bool l0_grow_basis(const L0Given *given, L0State *at, index_t row, index_t j, const double *weights, double pivot);
 bool l0_shrink_basis(L0State *at, index_t place, index_t leaving);
-index_t l0_load(const L0Given *given, L0State *at);
-void l0_copy(const L0State *source, L0State *target);
-
-/* l0_pivots.c */
-enum { OPTIMAL, STOPPED, FAILED }; /* how a run ended */
-index_t l0_pivot_to_optimum(index_t p, const L0Given *given, L0State *at, const int8_t *on, index_t most,
-                            double cutoff);
 
 #endif

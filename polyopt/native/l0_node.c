@@ -5,10 +5,17 @@
        #on + sum u - sum over on of [r_j]_+ - sum over free of [r_j - 1]_+
 
    bounds them. Every number is moved by more than its rounding may be, so nothing depends on a solver being right. */
-#include "l0_tree.h"
+#include "l0_basis.h"
+
+enum { OFF = -1, FREE = 0, ON = 1 }; /* what a node says of a centre */
 
 static const double UNIT = 0x1p-53, ABOVE = 1.0 + 1e-9;
 static const double UNDERFLOW_ERROR = 0x1p-1000; /* more than a product may lose by underflow */
+
+typedef struct {
+    index_t n, p;
+    const double *signed_entries, *y, *caps, *sizes, *errors; /* C y_i K_ij t_j (n, p), (n,), (n,), (p,), (p,) */
+} L0Problem;
 
 typedef struct {
     double total, loose; /* the sum of the multipliers, and the rounding of all */
@@ -40,26 +47,6 @@ static Balanced balance(const L0Problem *of, const double *u, double *near) {
     return found;
 }
 
-/* middle (p,) = sum of near_i times row i of the signed entries, over near_i != 0, eight rows at a time. */
-static void rates_of(const L0Problem *of, const double *near, double *middle) {
-    const index_t n = of->n, p = of->p;
-    double factors[8];
-    const double *rows[8];
-    int count = 0;
-    memset(middle, 0, p * sizeof(double));
-    for (index_t i = 0; i < n; i++)
-        if (near[i] != 0.0) {
-            factors[count] = near[i];
-            rows[count++] = of->signed_entries + i * p;
-            if (count == 8) {
-                l0_add_rows(8, p, middle, factors, rows);
-                count = 0;
-            }
-        }
-    for (int r = 0; r < count; r++)
-        add_multiple(middle, factors[r], rows[r], p);
-}
-
 /* A bound on the scores of a node, from the feasible multipliers nearest to u, which may be any numbers. `near` and
    `middle` are room; rates (2, p) takes the least and the most that the rate of each centre may be.
 
@@ -67,14 +54,14 @@ static void rates_of(const L0Problem *of, const double *near, double *middle) {
    the sum of the multipliers and `sizes` may be short by n roundings together. With u = 2^-53 the error is at most
    gamma_{n+2} (1 - u)^-n total size <= (n + 8) u total size, as (n + 8)(2n + 2) u <= 6 for n <= 10^8. A rate that is
    nan makes the bound nan, which is above nothing. */
-double l0_prove(const L0Problem *of, const int8_t *fixed, const double *u, double *near, double *middle,
-                double *rates) {
-    const index_t p = of->p;
-    const double n = (double)of->n;
+API double l0_bound_of(index_t p, index_t rows, index_t two, const L0Problem *of, const int8_t *fixed, const double *u,
+                       double *near, double *middle, double *rates) {
+    const double n = (double)rows;
     const Balanced balanced = balance(of, u, near);
     const double total = balanced.total, loose = balanced.loose, own = ((n + 8) * UNIT * total + loose) * ABOVE;
     double saved = 0.0, paid = 0.0;
-    rates_of(of, near, middle);
+    memset(middle, 0, p * sizeof(double));
+    l0_combine(p, middle, rows, near, of->signed_entries, p, NULL);
     for (index_t j = 0; j < p; j++) {
         double unsure =
             (of->sizes[j] * own + of->errors[j] * (total + loose)) * ABOVE + 4.0 * UNIT * (fabs(middle[j]) + 1.0);
@@ -89,12 +76,4 @@ double l0_prove(const L0Problem *of, const int8_t *fixed, const double *u, doubl
     }
     const double rounding = 4.0 * (n + (double)p + 8) * UNIT * (paid + total + saved);
     return paid + total - saved - loose - rounding;
-}
-
-/* The bound of a node from any numbers u, for Python: arrays as in L0Problem and l0_prove. */
-API double l0_bound_of(index_t n, index_t p, index_t two, const double *signed_entries, const double *y,
-                       const double *caps, const double *sizes, const double *errors, const int8_t *fixed,
-                       const double *u, double *near, double *middle, double *rates) {
-    const L0Problem of = {n, p, signed_entries, y, caps, sizes, errors};
-    return l0_prove(&of, fixed, u, near, middle, rates);
 }

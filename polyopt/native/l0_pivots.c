@@ -5,8 +5,8 @@
 
 static const index_t STEPS_PER_INVERSE = 50; /* steps after which the inverse is made anew */
 static const index_t TRIES = 5;              /* new inverses that may not help */
-static const double MIN_LENGTH = 1e-4;       /* of a squared length, which rounding may bring below 0 */
 
+enum { OPTIMAL, STOPPED, FAILED }; /* how a run ended */
 enum { NOTHING, ROW, COLUMN, SWITCH };
 
 typedef struct {
@@ -44,10 +44,12 @@ static bool strays(const L0State *at, double near) {
     return most > 100.0 * near;
 }
 
-/* The leaving variable: a centre that comes on, else the longest way off its place, by the length of its row. */
+/* The leaving variable: a centre that comes on, else the one farthest off its place.
+
+   Dividing by the lengths of the inverse's rows (steepest edge) saves pivots, but computing them takes as long. */
 static Leaving leaving_of(const L0Given *given, const L0State *at, const int8_t *on) {
     Leaving found = {NOTHING, 0};
-    double worst = 0.0;
+    double worst = given->near;
     for (index_t q = 0; q < at->sizes[BASIS_SIZE]; q++) {
         const index_t j = at->Q[q];
         if (j == INTERCEPT)
@@ -55,16 +57,16 @@ static Leaving leaving_of(const L0Given *given, const L0State *at, const int8_t 
         if (on[j] && !at->on[j])
             return (Leaving){SWITCH, q};
         const double off = largest(-at->a[j], at->a[j] - given->cap[j]);
-        if (off > given->near && off * off > worst * at->of_cols[j]) {
+        if (off > worst) {
             found = (Leaving){COLUMN, q};
-            worst = off * off / at->of_cols[j];
+            worst = off;
         }
     }
     for (index_t i = 0; i < at->N; i++) {
         const double off = at->rows[i] == AT_ZERO ? -at->s[i] : at->s[i];
-        if (off > given->near && at->rows[i] != INSIDE && given->h[i] > 0.0 && off * off > worst * at->of_rows[i]) {
+        if (at->rows[i] != INSIDE && given->h[i] > 0.0 && off > worst) {
             found = (Leaving){ROW, i};
-            worst = off * off / at->of_rows[i];
+            worst = off;
         }
     }
     return found;
@@ -131,57 +133,6 @@ static void reach(const L0Given *given, L0State *at, const L0Room room, double s
         at->list[first] = at->list[count];
         room.factors[first] = room.factors[count];
     }
-}
-
-/* The columns (k,) of the inverse of all rows and columns that the step uses: what enters, and du turned. */
-static void turned_columns(const L0Given *given, const L0State *at, const L0Room room, const Step *step) {
-    const index_t k = at->sizes[BASIS_SIZE];
-    double *enters = room.one, *turned = room.two;
-    if (step->leaving < 0)
-        l0_column_of(given, at, step->entering, enters);
-    for (index_t q = 0; q < k; q++) {
-        turned[q] = simd_dot(at->W + q * at->most, room.du, k);
-        if (step->leaving >= 0)
-            enters[q] = -at->W[q * at->most + step->leaving];
-    }
-    memset(room.of_rows, 0, at->N * sizeof(double));
-    memset(room.more_rows, 0, at->N * sizeof(double));
-    for (index_t q = 0; q < k; q++)
-        if (at->Q[q] == INTERCEPT) {
-            add_multiple(room.of_rows, enters[q], given->y, at->N);
-            add_multiple(room.more_rows, turned[q], given->y, at->N);
-        }
-    l0_combine(at->N, room.of_rows, k, enters, given->columns, at->N, at->Q);
-    l0_combine(at->N, room.more_rows, k, turned, given->columns, at->N, at->Q);
-    if (step->entering >= 0)
-        add_multiple(room.of_rows, -1.0, given->columns + step->entering * at->N, at->N);
-    if (step->row >= 0)
-        room.more_rows[step->row] -= step->sign;
-}
-
-/* The squared lengths of the rows of the next basis's inverse (steepest edge, Forrest & Goldfarb). */
-static void reweigh(const L0Given *given, L0State *at, const L0Room room, const Step *step) {
-    const index_t k = at->sizes[BASIS_SIZE];
-    const bool of_row = step->row >= 0;
-    turned_columns(given, at, room, step);
-    const double *enters = room.one, *turned = room.two;
-    const double length = (of_row ? 1.0 : 0.0) + simd_dot(room.du, room.du, k);
-    const double pivot = of_row ? room.of_rows[step->row] : enters[step->place];
-    const double turn = -2.0 * (of_row ? -step->sign : step->sign) / pivot, square = length / (pivot * pivot);
-    for (index_t i = 0; i < at->N; i++) {
-        const double e = room.of_rows[i], now = at->of_rows[i] + e * (turn * room.more_rows[i] + square * e);
-        at->of_rows[i] = at->rows[i] == INSIDE ? at->of_rows[i] : largest(now, MIN_LENGTH);
-    }
-    for (index_t q = 0; q < k; q++) {
-        const index_t j = at->Q[q];
-        if (j != INTERCEPT)
-            at->of_cols[j] =
-                largest(at->of_cols[j] + enters[q] * (turn * turned[q] + square * enters[q]), MIN_LENGTH);
-    }
-    if (step->entering >= 0)
-        at->of_cols[step->entering] = largest(square, MIN_LENGTH);
-    else
-        at->of_rows[at->R[step->leaving]] = largest(square, MIN_LENGTH);
 }
 
 /* Put a column of the basis where its multiplier has moved to. */
@@ -285,11 +236,8 @@ static bool make_step(const L0Given *given, L0State *at, Leaving leaving) {
         at->u[step.row] += step.sign * step.far;
     if (step.entering < 0 && step.leaving < 0)
         flip(given, at, &step);
-    else {
-        reweigh(given, at, room, &step);
-        if (!exchange(given, at, room, &step))
-            return false;
-    }
+    else if (!exchange(given, at, room, &step))
+        return false;
     l0_place_all(given, at);
     return true;
 }

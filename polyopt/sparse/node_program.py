@@ -32,8 +32,7 @@ until the slope is 0 (a column enters) or some u_l meets a bound (a row leaves).
 pivot as well: c_q decreases from 1 to 0, and a_q goes to its cap unless a bound stops it. Costs and caps are
 perturbed so that no two steps tie.
 
-References: Koberstein, The dual simplex method (2005), on the long step; Forrest & Goldfarb, Steepest-edge
-simplex algorithms (1992).
+Reference: Koberstein, The dual simplex method (2005), on the long step.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 
 AT_ZERO, INSIDE, AT_CAP = range(3)  # position of a column or of a multiplier
 OFF, FREE, ON = range(-1, 2)  # decision of a node about a centre
+PERTURBATION = 1e-8  # relative change of costs and caps, so that no two steps tie
 
 
 class PivotProgram(Struct):
@@ -79,7 +79,6 @@ class State(Struct):
     on (p,): 1 for the columns with the cost ``on_cost``.
     R, Q, W: the basis and the inverse of M; only the first ``sizes[0]`` entries and rows are used.
     u, s (n,), d, a (p,): the point (d = 0 of a basic column is not stored).
-    row_weights, col_weights: squared norms for steepest-edge pricing.
     sizes: size of the basis, pivots since W was computed, and pivots in the last run.
     b_and_value: b and the dual value.
     work, indices: work space, shared by the states of a program.
@@ -87,7 +86,7 @@ class State(Struct):
 
     signature: ClassVar[str] = (
         "rows!: i1 (n); cols!: i1 (p); on!: i1 (p); R!: i8 (k); Q!: i8 (k); W!: f8 (k, k); u!: f8 (n); "
-        "s!: f8 (n); d!: f8 (p); a!: f8 (p); row_weights!: f8 (n); col_weights!: f8 (p); sizes!: i8 (c); "
+        "s!: f8 (n); d!: f8 (p); a!: f8 (p); sizes!: i8 (c); "
         "b_and_value!: f8 (v); work!: f8 (w); indices!: i8 (q)"
     )
 
@@ -98,14 +97,25 @@ def empty_state(N: int, p: int, shared: State | None = None) -> State:
     return State(
         np.zeros(N, np.int8), np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(max_rows, np.int64),
         np.zeros(max_rows, np.int64), np.zeros((max_rows, max_rows)), np.zeros(N), np.zeros(N), np.zeros(p),
-        np.zeros(p), np.ones(N), np.ones(p), np.zeros(3, np.int64), np.zeros(2),
-        np.zeros(5 * max_rows + p + max_size + 2 * N) if shared is None else shared.work,
+        np.zeros(p), np.zeros(3, np.int64), np.zeros(2),
+        np.zeros(5 * max_rows + p + max_size) if shared is None else shared.work,
         np.zeros(max_size, np.int64) if shared is None else shared.indices,
     )  # fmt: skip
 
 
 # Compute the point of the basis given by ``rows`` and ``cols``. Returns 1 if it is dual feasible, else 0.
 load = kernel("l0_load", "program: PivotProgram; state: State", returns="i8")
+
+# Make one state the same as another of the same program.
+copy_state = kernel("l0_copy", "source: State; target: State")
+
+# Pivot from a dual feasible state until it is optimal. The program's caps may have changed since the state
+# was made. on: 1 for the centres that are on, all of the state's included. most: largest number of pivots.
+# cutoff: dual value that is enough. Returns OPTIMAL; STOPPED by one of the limits; or FAILED.
+pivot_to_optimum = kernel(
+    "l0_pivot_to_optimum", "program: PivotProgram; at: State; on: i1 (p); most: i8; cutoff: f8", returns="i8"
+)
+OPTIMAL, STOPPED, FAILED = range(3)
 
 
 def begin(program: PivotProgram, state: State) -> bool:
@@ -154,7 +164,7 @@ def pivot_program_of(problem: Problem) -> PivotProgram:
     # Scale each column by a power of two, which is exact, so that its largest entry is between 1 and 2.
     sizes = np.abs(problem.signed).max(axis=0, initial=0.0)
     units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
-    rng, perturbation = np.random.default_rng(0), 1e-8
+    rng, perturbation = np.random.default_rng(0), PERTURBATION
     scaled = problem.signed / units
     return PivotProgram(
         scaled, np.ascontiguousarray(scaled.T), problem.y,
@@ -166,8 +176,7 @@ def pivot_program_of(problem: Problem) -> PivotProgram:
 
 _bound_of = kernel(
     "l0_bound_of",
-    "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p); fixed: i1 (p); u: f8 (n); "
-    "feasible_u!: f8 (n); midpoints!: f8 (p); rates!: f8 (t, p)",
+    "problem: Problem; fixed: i1 (p); u: f8 (n); feasible_u!: f8 (n); midpoints!: f8 (p); rates!: f8 (t, p)",
     returns="f8",
 )
 
@@ -179,8 +188,7 @@ def bound_of(problem: Problem, fixed: "Marks", u: Vector, rates: Vector | None =
     """
     n, p = problem.signed.shape
     rates = np.empty((2, p)) if rates is None else rates
-    data = problem.signed, problem.y, problem.caps, problem.sizes, problem.errors
-    return float(_bound_of(*data, fixed, u, np.empty(n), np.empty(p), rates))
+    return float(_bound_of(problem, fixed, u, np.empty(n), np.empty(p), rates))
 
 
 def solve_by_highs(

@@ -24,11 +24,10 @@ from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.starts import TIE
-from polyopt.sparse import tree
-from polyopt.sparse.node_program import FREE, OFF, ON, bound_of
+from polyopt.sparse.node_program import ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
-from polyopt.sparse.tree import L0Tree, solve_l0_tree
+from polyopt.sparse.tree import L0Tree, Node, solve_l0_tree
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -40,7 +39,7 @@ class Options:
     """Sizes of the trees."""
 
     tree_gap: float = 5e-7  # relative gap: half of a certificate's 1e-6; the other half is for rounding
-    first_steps: int = 100_000  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
+    first_pivots: float = 1e5  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
     first_time: float = 0.15  # fraction of the time limit for the first pivots
     check_nodes: int = 500  # nodes of the tree that checks an integer solver
     claim_nodes: int = 5000  # nodes of a claim's tree
@@ -66,17 +65,19 @@ def solve_globally(
     known: a point (alpha, b); the result is at least as good.
     Returns: the solution, and the lower bound on every score that the tree proves.
     """
-    tree_search = L0Tree(data, options.tree_gap, Clock(clock.left))
+    tree = L0Tree(data, options.tree_gap, Clock(clock.left))
     if known is not None:
-        tree_search.offer(*as_start(data, known))
-    status = tree_search.run(options.first_steps, clock.part(options.first_time))
-    relaxation, relaxation_bound = tree_search.root, 0.0
+        tree.offer(*as_start(data, known))
+    tree.max_pivots = options.first_pivots
+    status = tree.run(clock.part(options.first_time))
+    relaxation, relaxation_bound = tree.relaxation, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
         start = search(clock.part(search_time).left)
-        tree_search.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
         relaxation, relaxation_bound = start["relaxation"], float(start.bound or 0.0)
-        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree_search.run()
-    solution = tree_search.solution(status)
+        tree.max_pivots = np.inf
+        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run(tree.clock)
+    solution = tree.solution(status)
     bound = min(max(float(solution.bound or 0.0), relaxation_bound), solution.objective)
     return replace(solution, duals={**solution.duals, "relaxation": relaxation}, bound=bound), bound
 
@@ -176,15 +177,6 @@ def evidence_of(
     return Evidence(cache(state), fixed=partial(state_pattern, *point, u))
 
 
-class _Leaf(NamedTuple):
-    """An open node."""
-
-    entry: dict[str, Any]  # its part of the file
-    fixed: Marks  # (p,) ON, OFF or FREE for each centre
-    u: Integers  # (n,) multipliers in units of the grid
-    bound: float
-
-
 def prove_by_leaves(
     data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int
 ) -> tuple[dict[str, Any], float]:
@@ -195,75 +187,48 @@ def prove_by_leaves(
     are rounded to a grid, exactly balanced (Σ y_i u_i = 0), before they are evaluated. The bound is below
     `goal` if that is above the optimum, or `max_nodes` nodes that branch do not suffice.
     """
-    claim_tree = _ClaimTree(data, point, goal, max_nodes)
-    return claim_tree.root, claim_tree.grow()
+    tree = _ClaimTree(data, 0.0, Clock(None))
+    tree.offer(*point)
+    tree.goal = goal
+    if tree.run(tree.clock, max_nodes) is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return tree.nodes_seen[0].entry, min(node.bound for node in tree.nodes_seen if "ways" not in node.entry)
 
 
-class _ClaimTree:
-    """A search that records all of its nodes in the file's format (`root`)."""
+class _Seen(NamedTuple):
+    """A node in the file's format."""
 
-    def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
-        self._search = L0Tree(data, 0.0, Clock(None), max_nodes)
-        self._search.offer(*point)
-        self._search.search_state.values[tree.GOAL] = goal
-        self._search.search_state.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
-        self.problem, self.y = self._search.problem, data.y.astype(np.int64)
+    entry: dict[str, Any]
+    u: Integers  # (n,) multipliers in units of the grid
+    bound: float  # that these prove
+
+
+class _ClaimTree(L0Tree):
+    """A search that records all of its nodes."""
+
+    decides_further = False
+    max_depth = DEFAULT.claim_depth
+
+    def __init__(self, data: L0Data, tol: float, clock: Clock):
+        super().__init__(data, tol, clock)
+        self.y = data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
-        self.root: dict[str, Any] = {}
-        self._open: dict[int, _Leaf] = {}  # open nodes by their numbers in the search
-        self._closed_bound = np.inf  # least bound of the closed leaves
+        self.nodes_seen: list[_Seen] = []
 
-    def grow(self) -> float:
-        """Branch until all leaves prove the goal or a limit is reached; return the leaves' least bound."""
-        search, exit_code = self._search, tree.PAUSED
-        search.solve_root()
-        free = np.full(len(self.problem.sizes), FREE, dtype=np.int8)
-        root = self._opened_after(0)
-        self._add(self.root, free, search.root, None, root[0][1] if root else None)
-        while exit_code not in (tree.SOLVED, tree.NODE_LIMIT):
-            n_expanded, last_number = search.search_state.counts[[tree.NODES, tree.OPENED]]
-            exit_code = search.advance(1)
-            if search.search_state.counts[tree.NODES] > n_expanded:
-                self._split(int(last_number))
-        return float(min([self._closed_bound, *(leaf.bound for leaf in self._open.values())]))
-
-    def _opened_after(self, last_number: int) -> list[tuple[Marks, int]]:
-        """Return decisions and number of each open node with a number above `last_number`."""
-        nodes = self._search.nodes
-        slots = np.flatnonzero(nodes.number > last_number)
-        return [(nodes.fixed[slot], int(nodes.number[slot])) for slot in slots]
-
-    def _split(self, last_number: int) -> None:
-        """Add the children of the node expanded last; open children have numbers above `last_number`."""
-        expanded, opened = self._search.search_state.last_node, self._opened_after(last_number)
-        parent, j = self._open.pop(int(expanded[tree.NUMBER])), int(expanded[tree.CENTRE])
-        parent.entry["weight"], parent.entry["ways"] = j, [{}, {}]
-        sides = (OFF, tree.OFF_STATE), (ON, tree.ON_STATE)
-        for entry, (mark, index) in zip(parent.entry["ways"], sides, strict=True):
-            fixed = parent.fixed.copy()
-            fixed[j] = mark
-            u = self._search.workspace.states[int(expanded[index])].u
-            number = next((number for decisions, number in opened if decisions[j] == mark), None)
-            self._add(entry, fixed, u, parent.u, number)
-
-    def _add(
-        self, entry: dict[str, Any], fixed: Marks, u: Vector, parent_u: Integers | None, number: int | None
-    ) -> None:
-        """Add a node, with its own or its parent's multipliers; `number` is None if the node is closed.
-
-        The multipliers with the larger bound are used.
-        """
-        units = self._on_grid(u)
-        bound = bound_of(self.problem, fixed, units * self.unit)
-        parent_bound = -np.inf if parent_u is None else bound_of(self.problem, fixed, parent_u * self.unit)
-        if parent_u is not None and parent_bound >= bound:
-            units, bound = parent_u, parent_bound
-        else:
-            entry["rows"] = {"margin": [self._changes(units, parent_u)]}
-        if number is None:
-            self._closed_bound = min(self._closed_bound, bound)
-        else:
-            self._open[number] = _Leaf(entry, fixed, units, bound)
+    def describe(self, parent: Node | None, j: int, fixed: Marks, u: Vector) -> _Seen:
+        """Record a child, with the multipliers of the larger bound: its own or those of `parent`."""
+        units, entry = self._on_grid(u), dict[str, Any]()
+        bound, old = bound_of(self.problem, fixed, units * self.unit), None
+        if parent is not None:
+            above, old, _ = parent.description
+            above["weight"] = j
+            entry = above.setdefault("ways", [{}, {}])[int(fixed[j] == ON)]
+            old_bound = bound_of(self.problem, fixed, old * self.unit)
+            units, bound = (units, bound) if bound > old_bound else (old, old_bound)
+        if units is not old:
+            entry["rows"] = {"margin": [self._changes(units, old)]}
+        self.nodes_seen.append(_Seen(entry, units, bound))
+        return self.nodes_seen[-1]
 
     def _on_grid(self, u: Vector) -> Integers:
         """Round multipliers down to integer units within their bounds, with Σ y_i u_i = 0."""

@@ -44,9 +44,9 @@ def test_the_optimum_with_and_without_a_point(kind):
     """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
     other, _ = solve_integer_program(data, Clock(None))
-    for options, times in ((DEFAULT, 0), (Options(first_steps=0), 1)):
+    for options, times in ((DEFAULT, 0), (Options(first_pivots=0), 1)):
         found, bound, answers = settled(data, options=options)
-        assert len(answers) == times
+        assert len(answers) == times or (kind in DEGENERATE and not answers)  # its root may be a leaf
         assert found.status is Status.SOLVED
         assert found.objective == pytest.approx(other.objective, rel=1e-6, abs=1e-9)
         assert found.objective == pytest.approx(data.score(found["alpha"], float(found["b"])), rel=1e-12)
@@ -75,7 +75,7 @@ def test_an_interrupted_search_keeps_the_bound():
     def interrupted(seconds):
         return replace(solve_l0(data, seed=0)[0], status=Status.INTERRUPTED)
 
-    found, bound = solve_globally(data, interrupted, Clock(None), options=Options(first_steps=0))
+    found, bound = solve_globally(data, interrupted, Clock(None), options=Options(first_pivots=0))
     assert found.status is Status.INTERRUPTED
     assert 0.0 < bound <= optimum * (1 + 1e-9)
     assert optimum * (1 - 1e-9) <= found.objective <= solve_l0(data, seed=0)[0].objective * (1 + 1e-12)

@@ -209,7 +209,7 @@ def test_ctrl_c_keeps_the_best_point():
         found = solve_l0_tree(data, start=(first.alpha, first.b))
     check(data, found)
     assert found.status is Status.INTERRUPTED
-    assert len(calls) == 1
+    assert len(calls) <= 2
     assert found.objective <= data.score(first.alpha, first.b)
     assert found.bound < found.objective
 
@@ -233,7 +233,7 @@ def test_a_real_signal_stops_it(interruptible):
         found = solve_l0_tree(data)
     check(data, found)
     assert found.status is Status.INTERRUPTED
-    assert len(records) == 1
+    assert len(records) <= 2
 
 
 def test_the_history_narrows():
