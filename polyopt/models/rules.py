@@ -11,8 +11,8 @@ from formulations.language.types import Matrix
 from polyopt.methods import METHODS, find_method
 from polyopt.models.model import Model
 from polyopt.polytope import Polytope
-from polyopt.polytope.code import Label, Reading, as_python, as_sql, difference_as_python, difference_as_sql
-from polyopt.polytope.rules import union_as_json, union_rules
+from polyopt.polytope.code import Label, Reading, as_python, as_sql
+from polyopt.polytope.rules import as_json, union_rules
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Rules:
     def to_json(self) -> list[dict[str, Any]]:
         """Return the rules for JSON, one for each polytope, or one for a union."""
         if self.is_union:
-            return [union_as_json(self.polytopes, self.inside[0], self.outside[0])]
+            return [as_json(self.polytopes, self.inside[0], self.outside[0], is_union=True)]
         return [
             polytope.to_json(inside, outside)
             for polytope, inside, outside in zip(self.polytopes, self.inside, self.outside, strict=True)
@@ -126,32 +126,32 @@ class Rules:
         """Return a CASE expression over the data's columns: a row's label, NULL if a value is missing.
 
         Missing values are filled if the model fills them, and a text that the fit did not see has no term.
-        ValueError: steps that no such expression can have, or two polytopes of too many sums.
+        ValueError: steps that no such expression can have, or two polytopes that decide by their difference.
         """
-        return self._code(as_sql, difference_as_sql)
+        return self._code(as_sql)
 
     def to_python(self) -> str:
         """Return the source of a function ``classify`` of a mapping from the columns' names to values.
 
         A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
-        ValueError: steps that no such function can have.
+        ValueError as of :meth:`to_sql`.
         """
-        return self._code(as_python, difference_as_python)
+        return self._code(as_python)
 
-    def _code(self, of_union: Callable[..., str], of_difference: Callable[..., str]) -> str:
+    def _code(self, written: Callable[..., str]) -> str:
         raw = self.model.raw_units
         if not raw.is_flat:
             raise ValueError(
                 "rules as code read columns as they are or filled, and some features of this model are "
                 "hinges or tell of missing values"
             )
+        if len(self.inside) > 1:
+            raise ValueError(
+                "rules as code are of one class inside, and this model decides by the difference of two "
+                "polytopes: fit it with an inside_label, or export it to ONNX"
+            )
         reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
-        if len(self.inside) == 1:
-            return of_union(self.polytopes, self.inside[0], self.outside[0], reading)
-        second = _label(self.model.estimator.classes_[1])  # the outer label of the larger sum
-        both = zip(self.outside, self.polytopes, strict=True)
-        (_, first), (label, other) = sorted(both, key=lambda pair: pair[0] != second)
-        return of_difference([first, other], [second, label], reading)
+        return written(self.polytopes, self.inside[0], self.outside[0], reading)
 
     def agreement(self, X: Matrix) -> Agreement:
         """Count the samples, as the model reads them, on which rules and machine agree."""

@@ -25,7 +25,6 @@ SumOf: TypeAlias = "Callable[[Reading, Terms], str]"
 """Writes the sum of some terms."""
 
 _MAX_CHAIN = 50  # terms of a sum without brackets: parsers limit the depth of expressions
-_MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by default
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,6 @@ def _conditions(polytope: Polytope, reading: Reading, sum_of: SumOf, never: str)
     return conditions
 
 
-def _sums(polytope: Polytope, reading: Reading, sum_of: SumOf) -> list[str]:
-    """Write the scores of all faces: their sums with their offsets."""
-    pairs = ((sum_of(reading, reading.terms(polytope, k)), float(b)) for k, b in enumerate(polytope.b))
-    return [f"({terms or '0.0'} + {b!r})" for terms, b in pairs]
-
-
 # -- SQL ---------------------------------------------------------------------------------------------
 
 
@@ -103,42 +96,14 @@ def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: R
     A row has the label `inside` if it is inside at least one of the pieces. ValueError: two columns of one
     name, or a text with a NUL, which SQL cannot hold.
     """
-    lines = _beginning(reading, pieces)
+    reading.check()
+    missing = [f"{_identifier(reading.columns[j])} IS NULL" for j in reading.columns_of(pieces)
+               if reading.fills[j] is None]  # fmt: skip
+    lines = ["CASE", *([f"  WHEN {_chain(missing, ' OR ')} THEN NULL"] if missing else [])]
     for piece in pieces:
         conditions = _chain(_conditions(piece, reading, _sql_sum, "1 = 0"), "\n    AND ")
         lines.append(f"  WHEN {conditions or '1 = 1'}\n    THEN {_literal(inside)}")
     return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
-
-
-def difference_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading) -> str:
-    """Return the label of the polytope with the larger score, the second if they are equal, as in `as_sql`.
-
-    No function for the largest of several sums is common to all SQL databases, so each sum of the first is
-    compared with each of the second. ValueError also for an expression of more than a million characters.
-    """
-    first, second = (_sums(polytope, reading, _sql_sum) for polytope in polytopes)
-    length = sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first)
-    if length > _MAX_LENGTH:
-        raise ValueError(
-            f"the {len(first)} sums of one side against the {len(second)} of the other take {length:,} "
-            f"characters of SQL, more than the {_MAX_LENGTH:,} that databases take; take fewer terms a face, "
-            "or the rules as Python"
-        )
-    lines = _beginning(reading, polytopes)
-    for score in first:
-        above = _chain([f"{score} > {other}" for other in second], "\n    AND ")
-        lines.append(f"  WHEN {above}\n    THEN {_literal(labels[0])}")
-    return "\n".join([*lines, f"  ELSE {_literal(labels[1])}", "END"])
-
-
-def _beginning(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
-    reading.check()
-    missing = [
-        _identifier(reading.columns[j]) for j in reading.columns_of(polytopes) if reading.fills[j] is None
-    ]
-    if not missing:
-        return ["CASE"]
-    return ["CASE", f"  WHEN {_chain([f'{name} IS NULL' for name in missing], ' OR ')} THEN NULL"]
 
 
 def _sql_sum(reading: Reading, terms: Terms) -> str:
@@ -178,47 +143,27 @@ def _literal(value: Label) -> str:
 
 def as_python(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: Reading) -> str:
     """Return a function of a mapping from columns' names to values, without imports; see :func:`as_sql`."""
-    lines = _head(reading, pieces)
+    reading.check()
+    columns = reading.columns_of(pieces)
+    is_text = any(text is not None for _, text in reading.features)
+    values = "numbers and texts" if is_text else "numbers"
+    lines = ["def classify(sample):", f'    """The label of a sample, a mapping of names to {values}."""']
+    if columns:
+        lines += [
+            f"    usual = { {reading.columns[j]: reading.fills[j] for j in columns}!r}",
+            "    value = {}",
+            "    for name in usual:",
+            "        value[name] = sample[name]",
+            "        if value[name] is None or value[name] != value[name]:",
+            "            if usual[name] is None:",
+            "                raise ValueError('a value is missing')",
+            "            value[name] = usual[name]",
+        ]
     for piece in pieces:
         conditions = _conditions(piece, reading, _python_sum, "False")
         lines += ["    if all([", *(f"        {one}," for one in conditions), "    ]):"]
         lines.append(f"        return {inside!r}")
     return "\n".join([*lines, f"    return {outside!r}"])
-
-
-def difference_as_python(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading) -> str:
-    """Return the same function for two polytopes; labels as of :func:`difference_as_sql`."""
-    lines = _head(reading, polytopes)
-    for name, polytope in zip(("first", "second"), polytopes, strict=True):
-        scores = [f"        {score}," for score in _sums(polytope, reading, _python_sum)]
-        lines += [f"    {name} = max([", *scores, "    ])"]
-    return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
-
-
-def _head(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
-    """Write the beginning of the function, which checks for missing values."""
-    reading.check()
-    columns = reading.columns_of(polytopes)
-    is_text = any(text is not None for _, text in reading.features)
-    values = "numbers and texts" if is_text else "numbers"
-    lines = ["def classify(sample):", f'    """The label of a sample, a mapping of names to {values}."""']
-    if not columns:
-        return lines
-    usual = {reading.columns[j]: reading.fills[j] for j in columns if reading.fills[j] is not None}
-    filled = [
-        "            if name not in usual:",
-        "                raise ValueError('a value is missing')",
-        "            value[name] = usual[name]",
-    ]
-    return [
-        *lines,
-        *([f"    usual = {usual!r}"] if usual else []),
-        "    value = {}",
-        f"    for name in {[reading.columns[j] for j in columns]!r}:",
-        "        value[name] = sample[name]",
-        "        if value[name] is None or value[name] != value[name]:",
-        *(filled if usual else ["            raise ValueError('a value is missing')"]),
-    ]
 
 
 def _python_sum(reading: Reading, terms: Terms) -> str:

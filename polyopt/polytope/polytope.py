@@ -139,17 +139,6 @@ class Polytope:
             raise ValueError("a polytope without faces has no active face")
         return np.asarray(np.argmax(self.scores(X), axis=1))
 
-    def distances(self, X: MatrixLike) -> Array:
-        """Return each point's distance to each face's hyperplane (n, K), positive beyond it, in units of x.
-
-        The distance to a face without a normal is inf if the face excludes every point, else −inf.
-        """
-        scores, zero = self.scores(X), self._norms == 0
-        far = np.where(self.are_beyond(scores[:, zero]), np.inf, -np.inf)
-        scores /= np.where(zero, 1.0, self._norms)
-        scores[:, zero] = far
-        return scores
-
     @property
     def outside_sign(self) -> str:
         """Sign between the terms of a face and its limit if a point is outside: ``>`` or ``>=``."""
@@ -159,10 +148,6 @@ class Polytope:
     def inside_sign(self) -> str:
         """Sign between the terms of a face and its limit if a point is inside: ``<=`` or ``<``."""
         return "<=" if self.is_closed else "<"
-
-    @cached_property
-    def _norms(self) -> Array:
-        return np.asarray(np.linalg.norm(self.W, axis=1))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -310,14 +295,16 @@ class Polytope:
 
     def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""
-        return as_json(self, inside, outside)
+        return as_json([self], inside, outside)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row a face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""
         import pandas as pd
 
         faces = pd.DataFrame(self.W, columns=list(self.names))
-        rest = pd.DataFrame({"offset": self.b, "norm": self._norms, "redundant": self.redundant})
+        rest = pd.DataFrame(
+            {"offset": self.b, "norm": np.linalg.norm(self.W, axis=1), "redundant": self.redundant}
+        )
         return pd.concat([faces, rest], axis=1).rename_axis("face")  # a feature may be called offset
 
     def __repr__(self) -> str:

@@ -34,43 +34,44 @@ def rules_of(
         heading = f"Always {beyond}: no point is inside all faces, the polytope is empty."
     elif polytope.redundant.all():
         heading = f"{within}, always: no face shuts anything out."
-    lines, width = [heading], len(str(polytope.n_faces - 1))
+    return "\n".join([heading, *_lines(polytope, digits, threshold, max_terms)])
+
+
+def union_rules(
+    pieces: Sequence[Polytope], digits: int, max_terms: int | None, inside: str, outside: str
+) -> str:
+    """Return a union of polytopes as text that reads as a classifier: a list of rules for each."""
+    within, beyond = _class_names(inside, outside)
+    lines, first = [f"{within}, if inside of one piece; else {beyond}:"], 0
+    for d, polytope in enumerate(pieces):
+        note = ": empty, no point is inside" if polytope.is_empty else ", unless one of these holds:"
+        lines += [
+            f"  piece {d}{note}",
+            *(f"  {line}" for line in _lines(polytope, digits, 0.0, max_terms, first)),
+        ]
+        first += polytope.n_faces
+    return "\n".join(lines)
+
+
+def _lines(
+    polytope: Polytope, digits: int, threshold: float, max_terms: int | None, first: int = 0
+) -> list[str]:
+    """Return a rule for each face, the first of this number."""
+    lines, width = [], len(str(first + polytope.n_faces - 1))
     for k, text in enumerate(_sums(polytope, digits, threshold, max_terms)):
         limit = 0.0 - polytope.b[k]  # never "-0"
         rule = f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
         if not text:
             reason = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
             rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {reason}"
-        lines.append(f"  face {k:>{width}}: {rule}{_note(polytope, k)}")
-    return "\n".join(lines)
-
-
-def union_rules(
-    pieces: Sequence[Polytope], digits: int, max_terms: int | None, inside: str, outside: str
-) -> str:
-    """Return a union of polytopes as text that reads as a classifier: a list of conditions for each."""
-    within, beyond = _class_names(inside, outside)
-    lines, face = [f"{within}, if all conditions of one piece hold; else {beyond}:"], 0
-    for d, polytope in enumerate(pieces):
-        note = "  [empty: no point is inside]" if polytope.is_empty else ""
-        lines.append(f"  {'or' if d else 'if'} piece {d}:{note}")
-        for k, text in enumerate(_sums(polytope, digits, 0.0, max_terms)):
-            limit = 0.0 - polytope.b[k]
-            condition = f"{text} {polytope.inside_sign} {limit:.{digits}g}"
-            if not text:
-                condition = f"{'never' if polytope.are_beyond(-limit) else 'always'}: the face has no normal"
-            lines.append(f"    {'and' if k else 'all of'} face {face}: {condition}{_note(polytope, k)}")
-            face += 1
-    return "\n".join(lines)
+        note = "  [redundant: leaving it out changes nothing]" if polytope.redundant[k] else ""
+        lines.append(f"  face {first + k:>{width}}: {rule}{note}")
+    return lines
 
 
 def _class_names(inside: str | None, outside: str | None) -> tuple[str, str]:
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     return within, "outside" if outside is None else f"outside, class '{outside}'"
-
-
-def _note(polytope: Polytope, k: int) -> str:
-    return "  [redundant: leaving it out changes nothing]" if polytope.redundant[k] else ""
 
 
 def shortened_faces(
@@ -153,20 +154,19 @@ def _spread(polytope: Polytope) -> Array:
 # -- for other programs ------------------------------------------------------------------------------
 
 
-def union_as_json(pieces: Sequence[Polytope], inside: Label, outside: Label) -> dict[str, Any]:
-    """Return the polytopes of a union for JSON, each a list of faces."""
+def as_json(
+    pieces: Sequence[Polytope], inside: Label, outside: Label, is_union: bool = False
+) -> dict[str, Any]:
+    """Return the faces of a polytope, or of the pieces of a union, for JSON: terms and limits."""
     closed = all(polytope.is_closed for polytope in pieces)
     exceeded = "more than its limit" if closed else "its limit or more"
-    rule = f"inside where, for one piece, the terms of no face add up to {exceeded}, else outside"
-    faces = [{"piece": d, "faces": _faces(polytope)} for d, polytope in enumerate(pieces)]
-    return {"inside": inside, "outside": outside, "rule": rule, "pieces": faces}
-
-
-def as_json(polytope: Polytope, inside: Label, outside: Label) -> dict[str, Any]:
-    """Return the faces for JSON: terms, limits, and redundant faces."""
-    exceeded = "more than its limit" if polytope.is_closed else "its limit or more"
+    both = {"inside": inside, "outside": outside}
+    if is_union:
+        rule = f"inside where, for one piece, the terms of no face add up to {exceeded}, else outside"
+        faces = [{"piece": d, "faces": _faces(polytope)} for d, polytope in enumerate(pieces)]
+        return {**both, "rule": rule, "pieces": faces}
     rule = f"outside where the terms of a face add up to {exceeded}, else inside"
-    return {"inside": inside, "outside": outside, "rule": rule, "faces": _faces(polytope)}
+    return {**both, "rule": rule, "faces": _faces(pieces[0])}
 
 
 def _faces(polytope: Polytope) -> list[dict[str, Any]]:

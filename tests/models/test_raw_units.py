@@ -125,6 +125,10 @@ def test_files_and_code_give_the_model_s_labels(models, tmp_path):
             with pytest.raises(ValueError, match="are hinges or tell of missing values"):
                 rules.to_sql()
             continue
+        if len(rules.inside) > 1:
+            with pytest.raises(ValueError, match="by the difference of two polytopes"):
+                rules.to_python()
+            continue
         exec(rules.to_python(), names)
         assert [names["classify"](row) for row in frame.to_dict("records")] == labels.tolist()
         with sqlite3.connect(":memory:") as database:
