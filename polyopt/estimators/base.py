@@ -114,7 +114,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
     _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
     _proof: Certificate | None = None  # made by a fit to samples in blocks, which stay where they are
-    _previous_fit: Any = None  # during a fit with warm_start, the attributes of the previous fit
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _settings: ClassVar[dict[str, type[Settings]]] = {}  # class of each parameter that is a group of them
@@ -259,8 +258,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
-        Attributes of a previous fit are removed, but with ``warm_start`` its solution is the start. A fit
-        that fails leaves the classifier unchanged.
+        Attributes of a previous fit are removed. A fit that fails leaves the classifier unchanged.
 
         Parameters
         ----------
@@ -325,16 +323,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Fit one machine for each pair of classes; codes (n,) are indices of classes, -1 without a label."""
         pairs = list(combinations(range(len(self.classes_)), 2))
         template = self._for_pairs(X, weights)
-        parameters = template.get_params(deep=False)
-        # With warm_start, the fit of a pair starts from its previous classifier.
-        previous = (self._previous_fit or {}).get("estimators_", ())
-        starts = previous if len(previous) == len(pairs) else [template] * len(pairs)
-        machines = [copy(start).set_params(**parameters) for start in starts]
         clock = Clock(getattr(self, "time_limit", None))
         # All workers have the complete arrays (memory-mapped if they are large) and select their rows.
+        parts = [Part("pair", number, len(pairs), clock, self.n_jobs) for number in range(len(pairs))]
         tasks = [
-            _PairTask(machine, X, codes, weights, pair, Part("pair", number, len(pairs), clock, self.n_jobs))
-            for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
+            _PairTask(copy(template), X, codes, weights, pair, part)
+            for pair, part in zip(pairs, parts, strict=True)
         ]
         self.estimators_ = run_tasks(_fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
@@ -361,8 +355,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Remove all attributes of a previous fit, and return a dict of all attributes before that.
 
         Removed are attributes whose names end with an underscore, and private ones that a class declares.
-        Parameters, ``_fit_inputs`` and attributes of other packages remain. With ``warm_start`` the previous
-        attributes are stored in ``_previous_fit``.
+        Parameters, ``_fit_inputs`` and attributes of other packages remain.
         """
         before = self.__dict__
         inputs, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
@@ -371,8 +364,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             for name, value in before.items()
             if name in inputs or not (name.endswith("_") or name in declared)
         }
-        if getattr(self, "warm_start", False):
-            self._previous_fit = before
         return before
 
     @classmethod
@@ -391,7 +382,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         except BaseException:  # Ctrl-C as well
             self.__dict__ = before
             raise
-        self.__dict__.pop("_previous_fit", None)
 
     def _warn_if_incomplete(self, certify: Callable[[], Certificate] | None) -> None:
         """Warn if a limit ended the fit, or the solution of an exact solver is not certified.
@@ -802,7 +792,6 @@ def _fit_two_classes(task: _PairTask) -> Any:
     y = np.where(codes[samples_of_pair] == pair[1], 1.0, -1.0)
     with part.of_fit(machine):
         machine._fit_signs(samples, y, weights[samples_of_pair], np.arange(len(samples_of_pair)))
-    vars(machine).pop("_previous_fit", None)
     return machine
 
 

@@ -39,7 +39,7 @@ from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
-from polyopt.margin.decomposition import Decomposition, recapped
+from polyopt.margin.decomposition import Decomposition
 from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry, middle
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
@@ -105,9 +105,6 @@ class HingeClassifier(KernelClassifier):
         iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
-    warm_start : bool, default=False
-        True: decomposition starts from the multipliers of the last fit, if that fit had the same samples.
-        With other costs or bounds, decomposition then stops sooner, at the same solution within `tol`.
 
     Attributes
     ----------
@@ -125,7 +122,6 @@ class HingeClassifier(KernelClassifier):
     max_iter: int | None = None
     time_limit: float | None = None
     cache_size: float = 500.0
-    warm_start: bool = False
     class_weight: ClassWeight = None
     n_jobs: int | None = None
     verbose: bool | int = False
@@ -135,7 +131,6 @@ class HingeClassifier(KernelClassifier):
         **KERNEL_PARAMETERS,
         "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "warm_start": ["boolean"],
     }
 
     _prediction_attributes: ClassVar[tuple[str, ...]] = (
@@ -146,6 +141,7 @@ class HingeClassifier(KernelClassifier):
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: ClassVar[str]  # name of the program in certificates
+    _moved: ClassVar[dict[str, str]] = {"warm_start": "rmm_path starts each machine from the last one"}
     families_: Families = field(init=False)
     multipliers_: dict[str, NDArray[Any]] = field(init=False)  # (n,), by the names of the families
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
@@ -252,9 +248,6 @@ class HingeClassifier(KernelClassifier):
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
-        start, last = None, self._previous_fit or {}  # attributes of the last fit, for a warm start
-        if "multipliers_" in last and np.array_equal(rows, last["_rows"]) and np.array_equal(y, last["_y"]):
-            start = recapped(last["multipliers_"], last["families_"], families)  # within the new caps
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
@@ -266,7 +259,7 @@ class HingeClassifier(KernelClassifier):
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._solve_in_features(X, geometry), None
         else:
-            v, b = self._solve_with_gram(start, geometry)
+            v, b = self._solve_with_gram(geometry)
         self._set_model(v, b, geometry)
         certificate = self._check_status(geometry, has_new_intercept=b is None)
         if certificate is None and self.solver_ == "decomposition" and len(y) > OPTIONS.max_small_samples:
@@ -353,10 +346,10 @@ class HingeClassifier(KernelClassifier):
             return geometry().primal_from_dual(self._beta())
         return self.solution_["w"]
 
-    def _solve_with_gram(self, start: Any, geometry: Callable[[], Any]) -> tuple[NDArray[Any], float | None]:
+    def _solve_with_gram(self, geometry: Callable[[], Any]) -> tuple[NDArray[Any], float | None]:
         """Solve for a Gram matrix and set ``solution_`` and the multipliers; return v and b.
 
-        b is None if it must be computed from v. `start` has the multipliers of a warm start, or is None.
+        b is None if it must be computed from v.
         """
         self._short = require_psd(self._kernel_gram())
         gram = self._solver_gram(self._X, self._sample_weights)
@@ -372,7 +365,7 @@ class HingeClassifier(KernelClassifier):
         machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
         is_small = self.solver == "auto" and gram.n <= OPTIONS.max_small_samples
         tol = min(self.tol, 1e-8) if is_small else self.tol
-        self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
+        self.solution_ = machine.solve(self.families_, tol=tol, **limits)
         self._set_multipliers(self.solution_.duals)
         coef = self.solution_["coef"]  # the coefficients `_beta`, scaled to satisfy the hard bounds
         # The solver's outputs and intercept, perhaps in single precision, are kept unless rounding matters.

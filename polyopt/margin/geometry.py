@@ -9,7 +9,7 @@ Numbers that a value or a bound depends on are intervals, a :class:`~polyopt.lin
 and radius (``outputs``, ``energy``, ``dual_norm_sq``); the factor ABOVE = 1 + 1e-9 covers the rounding of a
 radius itself. Plain floats guide ascents and measure residuals.
 
-Read in this order: the protocol :class:`Geometry`; :class:`LinearGeometry`; :class:`GramProducts`, cached
+Read in this order: :class:`LinearGeometry`, which describes the methods; :class:`GramProducts`, cached
 products with a Gram matrix, and :class:`KernelGeometry`; the two geometries of the Sigma-SVM; and
 :class:`SigmaMetric`, which solves with A and bounds the dual's quadratic term.
 
@@ -32,7 +32,7 @@ T diagonal such that the diagonal of TAT is one.
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,61 +65,6 @@ _SMALL_EIGENVALUES_NOTE = (
 )
 
 
-class Geometry(Protocol):
-    """The operations of a feature space that a hinge program needs.
-
-    n: samples.
-    gradient_scale: largest entry that the gradient of half the energy can have at an energy of 1.
-    psd_defect: magnitude of the most negative eigenvalue of the Gram matrix, 0 if it is semidefinite. The
-        nearest semidefinite matrix changes the outputs of v by ``psd_defect * ‖v‖`` at most, in the 2-norm.
-    note: a sentence about the bounds for the reader of a certificate, or "".
-    """
-
-    n: int
-    gradient_scale: float
-    psd_defect: float
-    note: str
-
-    def prepare(self, *vectors: Vector) -> None:
-        """Cache the products for these v and beta in one pass over the data, if that is faster."""
-
-    def scores(self, v: Vector) -> Vector:
-        """Return w'φ_i for every sample, shape (n,)."""
-
-    def outputs(self, v: Vector) -> Ball:
-        """Return :meth:`scores` as intervals that include their rounding."""
-
-    def centred_intercept(self, v: Vector, intercept: float) -> Ball:
-        """Return the intercept for the samples as `scores` centres them, from that for samples as given."""
-
-    def gradient(self, v: Vector) -> Vector:
-        """Return the gradient of half the energy; for a kernel, its inner products with all φ_i."""
-
-    def adjoint(self, beta: Vector) -> Vector:
-        """Return the gradient of Σ β_i w'φ_i, in the units of :meth:`gradient`."""
-
-    def columns(self, samples: Samples) -> Vector:
-        """Return a matrix with a column for each sample: :meth:`adjoint` of the sample's unit vector."""
-
-    def adjoint_scale(self, beta: Vector) -> float:
-        """Return the size of the terms of :meth:`adjoint`, to which its rounding errors are proportional."""
-
-    def primal_from_dual(self, beta: Vector) -> Vector:
-        """Return the v whose gradient is ``adjoint(beta)``: the minimiser of the Lagrangian."""
-
-    def energy(self, v: Vector) -> Ball:
-        """Return twice the regulariser: ``‖w‖²``, or ``w'Aw`` in another metric."""
-
-    def dual_norm_sq(self, beta: Vector) -> Ball:
-        """Bound twice the dual's quadratic term, the energy of ``primal_from_dual(beta)``, from above."""
-
-    def norm_bounds(self) -> Vector:
-        """Return upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, (n,)."""
-
-    def curvature(self) -> float:
-        """Estimate the largest eigenvalue of ``beta -> scores(primal_from_dual(beta))``."""
-
-
 def middle(X: Matrix) -> Vector | None:
     """Return the mean of dense samples (n, m), or None for sparse samples, which are not centred."""
     return None if sp.issparse(X) else middle_of(X)
@@ -132,7 +77,11 @@ class LinearGeometry:
     intercept the program is equivalent, and for samples far from the origin it loses fewer digits.
     """
 
-    note, psd_defect, gradient_scale = "", 0.0, 1.0
+    note = ""  # a sentence about the bounds for the reader of a certificate
+    gradient_scale = 1.0  # largest entry that the gradient of half the energy can have at an energy of 1
+    # Magnitude of the most negative eigenvalue of the Gram matrix. The nearest semidefinite matrix changes
+    # the outputs of v by at most psd_defect ‖v‖, in the 2-norm.
+    psd_defect = 0.0
 
     def __init__(self, X: Matrix, *, centred: bool = False, centre: Vector | None = None):
         self.X: Matrix = canonical(as_csr(X, float)) if sp.issparse(X) else np.asarray(X, dtype=float)
@@ -143,9 +92,10 @@ class LinearGeometry:
         self.centre = np.zeros(m) if self._shift is None else self._shift
 
     def prepare(self, *vectors: Vector) -> None:
-        pass  # products are cheap
+        """Cache the products for these v and beta in one pass over the data, if that is faster."""
 
     def scores(self, v: Vector) -> Vector:
+        """Return w'φ_i for every sample, shape (n,)."""
         if self._shift is None:
             return np.asarray(self.X @ v)
         return np.concatenate([rows @ v for _, rows in self._blocks()])
@@ -157,24 +107,30 @@ class LinearGeometry:
             yield slice(start, start + BLOCK), rows if sp.issparse(rows) else rows - self.centre
 
     def outputs(self, v: Vector) -> Ball:
+        """Return :meth:`scores` as intervals that include their rounding."""
         return product(self.X, v, self._shift)
 
     def centred_intercept(self, v: Vector, intercept: float) -> Ball:
+        """Return the intercept for the samples as `scores` centres them, from that for samples as given."""
         return Ball(intercept) if self._shift is None else Ball(v).dot(self._shift) + intercept
 
     def gradient(self, v: Vector) -> Vector:
+        """Return the gradient of half the energy; for a kernel, its inner products with all φ_i."""
         return v
 
     def adjoint(self, beta: Vector) -> Vector:
+        """Return the gradient of Σ β_i w'φ_i, in the units of :meth:`gradient`."""
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
         return np.asarray(np.add.reduce([rows.T @ beta[part] for part, rows in self._blocks()]))
 
     def columns(self, samples: Samples) -> Vector:
+        """Return a matrix with a column for each sample: :meth:`adjoint` of the sample's unit vector."""
         rows: Any = self.X[samples]
         return np.asarray((rows.toarray() if sp.issparse(rows) else rows - self.centre).T)
 
     def adjoint_scale(self, beta: Vector) -> float:
+        """Return the size of the terms of :meth:`adjoint`, to which its rounding errors are proportional."""
         return float(np.max(self.adjoint_sizes(beta), initial=0.0))
 
     def adjoint_sizes(self, beta: Vector) -> Vector:
@@ -185,19 +141,19 @@ class LinearGeometry:
         return sums
 
     def primal_from_dual(self, beta: Vector) -> Vector:
+        """Return the v whose gradient is ``adjoint(beta)``: the minimiser of the Lagrangian."""
         return self.adjoint(beta)
 
     def energy(self, v: Vector) -> Ball:
+        """Return twice the regulariser: ``‖w‖²``, or ``w'Aw`` in another metric."""
         return Ball(v).square_sum()
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
+        """Bound twice the dual's quadratic term, the energy of ``primal_from_dual(beta)``, from above."""
         return transposed_product(self.X, beta, self._shift).square_sum()
 
     def norm_bounds(self) -> Vector:
-        return self._norms
-
-    @cached_property
-    def _norms(self) -> Vector:
+        """Return upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, (n,)."""
         norms = np.empty(self.n)
         for part, rows in self._blocks():
             squares = rows.multiply(rows) if sp.issparse(rows) else rows**2
@@ -205,6 +161,7 @@ class LinearGeometry:
         return norms * (1.0 + 1e-12)
 
     def curvature(self) -> float:
+        """Estimate the largest eigenvalue of ``beta -> scores(primal_from_dual(beta))``."""
         return largest_eigenvalue(lambda beta: self.scores(self.primal_from_dual(beta)), self.n)
 
 
@@ -360,6 +317,8 @@ class KernelGeometry:
     def scores(self, v: Vector) -> Vector:
         return self._products.multiply(v)
 
+    gradient = adjoint = scores
+
     def outputs(self, v: Vector) -> Ball:
         outputs = self._products.ball(v)
         if not self._error:
@@ -369,12 +328,6 @@ class KernelGeometry:
 
     def centred_intercept(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept)
-
-    def gradient(self, v: Vector) -> Vector:
-        return self._products.multiply(v)
-
-    def adjoint(self, beta: Vector) -> Vector:
-        return self._products.multiply(beta)
 
     def columns(self, samples: Samples) -> Vector:
         return self._products.columns(samples)
@@ -391,8 +344,7 @@ class KernelGeometry:
         # A square is not negative, though rounding may be.
         return energy if energy.mid >= 0.0 else Ball(0.0, float(energy.size))
 
-    def dual_norm_sq(self, beta: Vector) -> Ball:
-        return self.energy(beta)
+    dual_norm_sq = energy
 
     def norm_bounds(self) -> Vector:
         norms = self._sizes  # infinite for a kernel that is a function
@@ -625,6 +577,10 @@ class SigmaKernelGeometry(_SigmaGeometry):
         plain = self._plain.norm_bounds()
         centred = plain + float(plain.max(initial=0.0))
         return norms_in_metric(centred, self.D, self.weights, float(self._total.upper))
+
+
+Geometry = LinearGeometry | KernelGeometry | SigmaLinearGeometry | SigmaKernelGeometry
+"""A feature space with the methods of :class:`LinearGeometry`."""
 
 
 class SigmaMetric:

@@ -19,7 +19,6 @@ while a kernel runs.
 from __future__ import annotations
 
 import ctypes
-import keyword
 import os
 import re
 import struct
@@ -65,23 +64,12 @@ def _library() -> ctypes.CDLL:
 
 
 class Argument(NamedTuple):
-    """An argument of a signature.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-        Its type: one of numpy's, a letter that stands for several, or a struct's name.
-    shape : tuple of str, or None
-        The letters of an array's lengths; None for a number or a struct.
-    is_written : bool
-        True for an array that the kernel writes to.
-    """
+    """An argument of a signature."""
 
     name: str
-    kind: str
-    shape: tuple[str, ...] | None
-    is_written: bool
+    kind: str  # its type: one of numpy's, a letter that stands for several, or a struct's name
+    shape: tuple[str, ...] | None  # the letters of an array's lengths; None for a number or a struct
+    is_written: bool  # True for an array that the kernel writes to
 
     @property
     def struct(self) -> type[Struct] | None:
@@ -89,23 +77,15 @@ class Argument(NamedTuple):
         return Struct.known.get(self.kind) if self.shape is None else None
 
 
-def _parsed(owner: str, signature: str, types: Types) -> list[Argument]:
+def _parsed(owner: str, signature: str) -> list[Argument]:
     found = []
     for part in signature.split(";"):
         match = _ARGUMENT.match(part.strip())
-        # Functions are written with these names; names of their own begin with an underscore or length_.
-        if match is None or keyword.iskeyword(match[1]) or match[1].startswith("length_"):
+        if match is None:
             raise ValueError(f"{owner}: not an argument: {part.strip()!r}")
         name, mark, kind, shape = match.groups()
-        lengths = None if shape is None else tuple(s.strip() for s in shape.split(",") if s.strip())
-        argument = Argument(name, kind, lengths, bool(mark))
-        if lengths is None and argument.struct is None and (mark or kind not in {*_NUMBERS, *types}):
-            raise ValueError(
-                f"{owner}: {part.strip()!r} is neither an array, nor a number, nor a Struct declared before"
-            )
-        found.append(argument)
-    if len({argument.name for argument in found}) < len(found):
-        raise ValueError(f"{owner}: two arguments have the same name")
+        lengths = None if shape is None else tuple(letter.strip() for letter in shape.split(","))
+        found.append(Argument(name, kind, lengths, bool(mark)))
     return found
 
 
@@ -123,12 +103,10 @@ def kernel(name: str, signature: str, *, returns: str | None = None, **types: st
 
     name, signature, returns: as the module says.
     types: for each type that varies, those that it may be, parted by blanks. The C function is named with
-        the structs' types first.
-    ValueError: a signature that does not follow the module's rules. A Struct is declared before the kernels
-        that take it.
+        the structs' types first. A Struct is declared before the kernels that take it.
     """
     own_types = _types(types)
-    arguments = _parsed(name, signature, own_types)
+    arguments = _parsed(name, signature)
     lengths = _lengths(arguments)
 
     @cache
@@ -286,15 +264,6 @@ class Struct:
     struct has the lengths first, as int64_t, then pointers and numbers. An instance is given where a
     kernel's signature has the class's name as a type. It keeps the arrays, each under its name; others
     cannot take their place, as C would not know of them.
-
-    Attributes
-    ----------
-    kinds : list of dtype
-        The types taken, one for each letter of ``types``.
-    lengths : dict of str to int
-        Lengths by their letters.
-    address : int
-        Of the C struct.
     """
 
     known: ClassVar[dict[str, type[Struct]]] = {}
@@ -303,9 +272,9 @@ class Struct:
     arguments: ClassVar[list[Argument]]
     _names: ClassVar[frozenset[str]] = frozenset()
     _packed: ClassVar[Callable[..., Any]]
-    kinds: list[np.dtype[Any]]
-    lengths: dict[str, int]
-    address: int
+    kinds: list[np.dtype[Any]]  # the types taken, one for each letter of ``types``
+    lengths: dict[str, int]  # lengths by their letters
+    address: int  # of the C struct
 
     if TYPE_CHECKING:
 
@@ -314,13 +283,8 @@ class Struct:
 
     def __init_subclass__(cls) -> None:
         name, types = cls.__name__, _types(cls.types)
-        cls.arguments = arguments = _parsed(name, cls.signature, types)
+        cls.arguments = arguments = _parsed(name, cls.signature)
         cls._names = frozenset(argument.name for argument in arguments)
-        if clash := sorted(cls._names & {*vars(Struct), *Struct.__annotations__}):
-            raise ValueError(f"{name}: a field of a Struct cannot have the name {clash[0]}")
-        before = Struct.known.get(name, cls)
-        if before.__module__ != cls.__module__:
-            raise ValueError(f"{cls.__module__}: {before.__module__} has a Struct of the name {name}")
         letters = _lengths(arguments)
         formats = ["P" if own.shape is not None else _PACKED[own.kind] for own in arguments]
         pack = struct.Struct("q" * len(letters) + "".join(formats)).pack

@@ -141,18 +141,6 @@ def test_a_solver_that_fails_leaves_the_machine_as_it_was():
     assert vars(machine) == before
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_warm_start_begins_from_the_earlier_fit(n_classes):
-    """Nothing is left to do on the same samples, and nothing else of the earlier fit is kept."""
-    X, y = samples(n_classes)
-    machine = SVM(warm_start=True).fit(X, y)
-    fresh = set(vars(machine))
-    machine.fit(X, y)
-    solutions = machine.solution_ if n_classes > 2 else [machine.solution_]
-    assert all(found.iterations == 0 for found in solutions)
-    assert set(vars(machine)) == fresh
-
-
 def test_attributes_of_other_packages_stay():
     """A pipeline's own marks on its last step, and requests for metadata, outlive a fit."""
     X, y = samples(2)

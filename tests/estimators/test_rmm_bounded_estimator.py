@@ -133,18 +133,6 @@ def test_gamma_is_that_of_the_samples_with_labels(blobs, further):
     assert fitted.gamma_ == pytest.approx(machine("rbf", gamma="scale").fit(X, y).gamma_, rel=1e-12)
 
 
-def test_a_warm_start_ends_at_the_same_point(blobs, further):
-    X, y = blobs
-    warm = machine("rbf", warm_start=True).fit(X, y, X_bounded=further)
-    warm.set_params(C=3.0 * C).fit(X, y, X_bounded=further)
-    cold = machine("rbf").set_params(C=3.0 * C)
-    assert warm.outputs_ == pytest.approx(cold.fit(X, y, X_bounded=further).outputs_, abs=1e-5)
-    # And from there to other samples, of which the last start is none.
-    fewer = warm.fit(X, y, X_bounded=further[:4]).outputs_
-    assert fewer == pytest.approx(cold.fit(X, y, X_bounded=further[:4]).outputs_, abs=1e-5)
-    assert warm.fit(X, y).outputs_ == pytest.approx(cold.fit(X, y).outputs_, abs=1e-5)
-
-
 # -- what is shown of it -----------------------------------------------------------------------
 
 

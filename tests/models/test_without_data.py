@@ -108,7 +108,7 @@ def test_parameters_set_after_the_fit_change_no_answer():
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_a_copy_can_be_fitted_again(kernel):
     X, y = samples(3)
-    machine = SVM(kernel=kernel, warm_start=True).fit(X, y)
+    machine = SVM(kernel=kernel).fit(X, y)
     again = machine.without_data().fit(X, y)
     assert again.holds_data
     assert again.certificate().claim is machine.certificate().claim

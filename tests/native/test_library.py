@@ -101,9 +101,7 @@ def test_structs_are_held_to_class_lengths_and_types():
         pickle.dumps(pair)
 
 
-@pytest.mark.parametrize(
-    "signature", ["lambda: f8", "_x: f8", "length_n: f8", "x: Undeclared", "x!: f8", "x: f8; x: f8"]
-)
+@pytest.mark.parametrize("signature", ["_x: f8", "x f8", "x: f8 (n"])
 def test_signatures_that_break_the_rules_are_refused(signature):
     with pytest.raises(ValueError, match="nothing: "):
         kernel("nothing", signature)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from formulations import rmm, svm
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
-from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
+from polyopt import SVM, Claim, Kernel, datasets, rmm_path
 from polyopt.linalg.kernels import SampleGram
 from polyopt.margin import interior_point
 from polyopt.margin.certify import certify_rmm
@@ -69,30 +69,9 @@ def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
     assert warm[-1].history[-1]["rows"] < sum(solution.history[-1]["rows"] for solution in cold)
 
 
-@pytest.mark.parametrize("change", [{"C": 3.0}, {"C": 0.2}, {"B": 1.1}, {"B": 5.0}, {"C": 9.0, "B": 1.4}])
-def test_a_warm_start_ends_where_a_cold_one_does(change, blobs):
-    X, y = blobs
-    machine = RelativeMarginMachine(C=1.0, B=1.5, warm_start=True).fit(X, y)
-    warm = machine.set_params(**change).fit(X, y)
-    cold = RelativeMarginMachine(C=1.0, B=1.5).set_params(**change).fit(X, y)
-    assert warm.certificate().claim is Claim.OPTIMAL
-    assert warm.decision_function(X) == pytest.approx(cold.decision_function(X), abs=1e-6)
-
-
-def test_a_warm_start_from_the_solution_has_nothing_to_do(blobs):
-    X, y = blobs
-    machine = SVM(warm_start=True).fit(X, y)
-    before = machine.dual_coef_.copy()
-    assert machine.fit(X, y).solution_.iterations == 0
-    assert machine.dual_coef_ == pytest.approx(before, abs=1e-12)
-    other = SVM(warm_start=True).fit(X, y).fit(X[::-1], -y[::-1])  # other labels: from nothing
-    assert other.solution_.iterations > 0
-
-
-def test_warm_starts_reach_the_pairs_of_classes():
-    X, y = two_blobs(n=90)[0], np.arange(90) % 3
-    machine = SVM(warm_start=True).fit(X, y).fit(X, y)
-    assert [solution.iterations for solution in machine.solution_] == [0, 0, 0]
+def test_a_warm_start_is_refused_with_a_remedy():
+    with pytest.raises(TypeError, match="no parameter 'warm_start': rmm_path starts"):
+        SVM(warm_start=True)
 
 
 def test_sparse_and_dense_paths_agree(blobs):

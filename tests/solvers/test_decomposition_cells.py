@@ -41,7 +41,7 @@ def spread():
 
 def solve_exactly(gram, dual):
     machine = Decomposition(gram)
-    machine.solve(dual.families, tol=1e-9, start={})
+    machine.solve(dual.families, tol=1e-9)
     return machine._state.beta
 
 

@@ -12,6 +12,5 @@ driver    working sets and their subproblems; the loop of a solve; precision and
 
 from polyopt.margin.decomposition.driver import Decomposition, solve_decomposition
 from polyopt.margin.decomposition.state import Options as Options
-from polyopt.margin.decomposition.state import recapped
 
-__all__ = ["Decomposition", "recapped", "solve_decomposition"]
+__all__ = ["Decomposition", "solve_decomposition"]

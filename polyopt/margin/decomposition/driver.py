@@ -30,7 +30,7 @@ Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (9). Fan, Chen & Lin, 
 Second Order Information for Training Support Vector Machines (2005).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +163,7 @@ class Decomposition:
 
     def solve(
         self, families: Families, *, tol: float = 1e-3, max_iter: int | None = None,
-        time_limit: float | None = None, start: Mapping[str, Vector] | None = None,
+        time_limit: float | None = None,
     ) -> Solution:  # fmt: skip
         """Solve for families of constraints with finite costs, such as ``hinge_families(y, C, B)``.
 
@@ -171,7 +171,6 @@ class Decomposition:
             duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
             violation may leave a large gap.
         max_iter: largest number of working sets and pivots of Newton phases together.
-        start: multipliers (n,) by family, which need not be feasible; by default those of the last solve.
 
         In the solution, ``primal`` has the expansion coefficients ``coef`` (n,), ``b`` and the outputs ``f``
         (n,), scaled to satisfy the bounds without slack. ``history`` has objectives (nan while samples are
@@ -191,7 +190,7 @@ class Decomposition:
                 # A small machine starts in double precision if single precision cannot reach `tol`.
                 if tol < state.options.min_single_violation and state.is_small:
                     state.use_double(clock.check)
-                state.move_to(self._start(start, history), clock.check)
+                state.move_to(self._start(history), clock.check)
                 self._solved = state.dual
                 status = run.solve()
         except OutOfTimeError:
@@ -202,11 +201,9 @@ class Decomposition:
         state.update_aside()
         return history.solution(status)
 
-    def _start(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
-        """Return the initial β: from `start`, the last solve, or clusters; else as near to 0 as possible."""
+    def _start(self, history: History) -> Vector:
+        """Return the initial β: from the last solve, or from clusters; else as near to 0 as possible."""
         dual = self._state.dual
-        if start is not None:
-            return dual.join(start)
         if self._solved is not None:
             old = self._solved.families
             return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.families))
@@ -263,7 +260,6 @@ class _Run:
     def solve(self) -> Status:
         """Alternate working sets, for decreasing violations, with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
-        self._newton.start_forecast()
         self._walk()
         target = max(tol, options.first_newton_violation)  # violation at which working sets stop next
         while True:
@@ -271,10 +267,10 @@ class _Run:
                 state.use_double(self._clock.check)
             status = self._run_working_sets(target)
             if status is Status.CONVERGED:  # working sets are too slow: a Newton phase may be faster
-                self._newton.run(tol, force=True)
+                self._newton.run(tol)
                 continue
             if status is Status.INACCURATE:  # rounding stops the working sets: a last Newton phase
-                self._newton.run(tol, force=True)
+                self._newton.run(tol)
                 return self._final_status() if self._is_optimal() else status
             if status is not Status.SOLVED:
                 return status
@@ -326,7 +322,7 @@ class _Run:
         self._newton.add_set(n, taken)
         self._history.iteration += 1
         if state.violation() <= target:
-            self._newton.run(min(self._tol, 1e-8), force=True)  # 1e-8 takes hardly more time than `tol`
+            self._newton.run(min(self._tol, 1e-8))  # 1e-8 takes hardly more time than `tol`
 
     # -- working sets -------------------------------------------------------------------------
 

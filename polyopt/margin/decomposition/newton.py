@@ -23,7 +23,7 @@ The Cholesky factor is computed once and then updated: the upper triangular U wi
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
 The phase (:class:`NewtonPhase`) is run if its estimated work is less than a fraction of the work of the
-working sets (subproblems of some hundred samples) so far, and less than the work forecast for them.
+working sets (subproblems of some hundred samples) so far.
 The method (:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
@@ -204,7 +204,6 @@ class NewtonPhase:
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
         self._work_at_estimate = 0.0  # work of the working sets at the last call of :meth:`run`
-        self._last_forecast: tuple[float, float] | None = None  # violation, and work of the working sets then
 
     # -- work of the working sets -------------------------------------------------------------
 
@@ -212,10 +211,6 @@ class NewtonPhase:
         """Count a working set of this size, with its pair steps, and pivots with half of its samples free."""
         self._n_sets += 1
         self._step_work += WORK.pair_step_work * steps * size + pivots * self._pivot_work(size // 2, size)
-
-    def start_forecast(self) -> None:
-        """Start to measure how fast working sets reduce the violation."""
-        self._last_forecast = self._state.violation(), 0.0
 
     def _working_set_work(self) -> float:
         """Return the work of the working sets so far: kernel rows, steps, and a fixed work per set."""
@@ -229,20 +224,6 @@ class NewtonPhase:
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
         return int((state.beta != 0).sum()) * self._row_work(np.float64)
-
-    def _forecast(self, violation: float, tol: float) -> float:
-        """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
-
-        The slope is measured since the last forecast. Return 0 if there is no last forecast, as after a
-        phase, or if the violation has not fallen since the last forecast.
-        """
-        last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
-        if last is None or not 0.0 < violation < last[0]:
-            return 0.0
-        decrease = float(np.log(last[0]) - np.log(violation))
-        if decrease <= 0.0:  # the two violations differ by rounding only
-            return 0.0
-        return (self._last_forecast[1] - last[1]) * float(np.log(violation / tol)) / decrease
 
     # -- work of this phase -------------------------------------------------------------------
 
@@ -283,21 +264,13 @@ class NewtonPhase:
         max_work = self._options.overdue_cost_ratio * self._estimate(state.violation()).work
         return self._working_set_work() - self._work_at_estimate > max_work
 
-    def run(self, tol: float, *, force: bool = False) -> None:
-        """Run the phase if memory suffices and its work is within two limits.
-
-        The first is a fraction of the work of the working sets so far, less the work of earlier phases; the
-        second, ignored with `force`, is the work that the working sets are forecast to need.
-        """
+    def run(self, tol: float) -> None:
+        """Run the phase if memory suffices, and the work of all phases is within a fraction of the sets'."""
         state, history = self._state, self._history
-        violation = state.violation()
-        estimate = self._estimate(violation)
-        # Without the phase, the working sets would compute these rows too: both limits include their work.
-        samples, double_row_work = estimate.samples, self._double_row_work(tol)
-        max_work = self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
-        max_work -= self._phase_work
-        if not force:
-            max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
+        estimate = self._estimate(state.violation())
+        # Without the phase, the working sets would compute the rows in double precision too.
+        samples, set_work = estimate.samples, self._working_set_work() + self._double_row_work(tol)
+        max_work = self._options.max_newton_cost_ratio * set_work - self._phase_work
         memory = WORK.bytes_per_entry * len(samples) ** 2
         self._work_at_estimate = self._working_set_work()
         is_too_expensive = memory > state.budget or estimate.work > max_work
@@ -306,7 +279,6 @@ class NewtonPhase:
         if memory + state.cache.bytes > state.budget:  # the matrix takes the memory of the kernel rows
             state.update_aside()
             state.clear_cache()
-        self._last_forecast = None  # the phase changes the violation
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
