@@ -391,4 +391,4 @@ def test_memory_is_limited(tmp_path):
     pytest.importorskip("resource")
     (tmp_path / "c.json").write_text('{"claims": [' + "[]," * 21_000_000 + "[]]}")
     said = as_a_program(tmp_path / "c.json", tmp_path / "d.svm")
-    assert said == (1, "Refused: the claim or the data cannot be read: MemoryError: ''")
+    assert said == (1, "Refused: this cannot be read: MemoryError, ''")
