@@ -192,15 +192,15 @@ def finite_double(text: str) -> float:
 def from_svmlight(path: str) -> Iterator[tuple[Cells, str]]:
     """Yield samples and labels of lines "label column:value ...", columns from 1 and rising."""
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-        for words in filter(None, (line.partition("#")[0].split() for line in file)):
-            places, values = list[int](), list[float]()
-            for place, _, value in (word.partition(":") for word in words[1:]):
-                is_next = re.fullmatch("[0-9]{1,10}", place) and int(place) > (places or [0])[-1]
-                demand(is_next, f"the data have {quoted(place)} in the place of a higher column")
-                places.append(int(place))
-                values.append(finite_double(value))
-            finite_double(words[0])
-            yield {k - 1: value for k, value in zip(places, values)}, words[0]
+        for label, *words in filter(None, (line.partition("#")[0].split() for line in file)):
+            pairs = [word.partition(":")[::2] for word in words]
+            are_columns = all(re.fullmatch("[0-9]{1,10}", place) for place, _ in pairs)
+            demand(are_columns, f"the data have a line with {quoted(words)}, which are no columns and values")
+            row = {int(place) - 1: finite_double(value) for place, value in pairs}
+            do_rise = list(row) == sorted(row) and len(row) == len(pairs) and -1 not in row
+            demand(do_rise, f"the data have columns that do not rise from 1: {quoted(words)}")
+            finite_double(label)
+            yield row, label
 
 
 def from_table(path: str, layout: Json) -> Iterator[tuple[Cells, str]]:
@@ -424,11 +424,10 @@ class Program:
             demand(is_norm and self.features.is_kernel, "w'Kw has a kernel, and a positive factor alone")
         self.choice = [rows for rows in self.rows if any(rows.one)]
         if self.choice:
-            has_same_prices = all(face == self.prices[0] for face in self.prices)
-            has_same_rows = {len(at) for rows in self.rows for at in rows.at} <= {0, self.faces}
+            places = {len(at) for rows in self.rows for at in rows.at}
+            are_alike = len({*map(tuple, self.prices)}) == 1 and places <= {0, self.faces}
             has_less = any(any(rows.less) for rows in self.rows)
-            are_alike = has_same_prices and has_same_rows and not has_less and len(self.choice) == 1
-            demand(are_alike, "the faces to choose from differ")
+            demand(are_alike and not has_less and len(self.choice) == 1, "the faces to choose from differ")
 
     def by_face(self, value: Json, size: int, read: Any = number, before: Json = None) -> list[Vector]:
         """Read a list of a vector for each face, or one vector for all, which is not told by a list."""

@@ -168,24 +168,17 @@ def _feasible_scale(
     Programs with such constraints have one face.
     """
     scores, error = program.features.scores(faces[0])
-    lower, upper = Fraction(0), None  # bounds of the scale
-    for row in hard:
-        for side, cap, score in zip(row.side, row.cap, scores, strict=True):
-            if cap < math.inf:
-                continue
-            signed_score = side * (score + b[0]) - error
-            if signed_score < 0 and row.kink < 0:
-                bound = row.kink / signed_score
-                upper = bound if upper is None else min(upper, bound)
-            elif row.kink > 0 and signed_score > 0:
-                lower = max(lower, row.kink / signed_score)
-            elif signed_score < row.kink:  # violated at every scale
-                raise ValueError(_NO_SCALE)
-    if lower > 1:
-        scale = Fraction(math.ceil(lower * grid), grid)
-    else:
-        scale = Fraction(1) if upper is None or upper >= 1 else Fraction(math.floor(upper * grid), grid)
-    if scale < lower or (upper is not None and scale > upper):
+    pairs = [  # signed scores u and kinks c: scale · u ≥ c is demanded
+        (side * (score + b[0]) - error, row.kink)
+        for row in hard
+        for side, cap, score in zip(row.side, row.cap, scores, strict=True)
+        if cap == math.inf
+    ]
+    lower = max((c / u for u, c in pairs if u > 0), default=Fraction(0))
+    upper: Any = min((c / u for u, c in pairs if u < 0), default=math.inf)
+    nearest = math.ceil(lower * grid) if lower > 1 else math.floor(min(upper, 1) * grid)
+    scale = Fraction(nearest, grid)
+    if scale <= 0 or not lower <= scale <= upper or any(u == 0 < c for u, c in pairs):
         raise ValueError(_NO_SCALE)
     return scale
 
@@ -309,12 +302,12 @@ def _multipliers_and_bound(
     feasible = feasible_multipliers(program, statement.multipliers, statement.bits)
     feasible |= square_multipliers(program, faces)
     multipliers = _multiplier_fields(program, feasible, faces)
-    linear_part, conjugate = program.bound(multipliers)
-    if linear_part < conjugate:
+    gain, price = program.bound(multipliers)
+    if gain < price:
         zeros = {name: [[Fraction(0)] * program.n] * program.faces for name in feasible}
         multipliers = _multiplier_fields(program, feasible_multipliers(program, zeros), faces)
-        linear_part, conjugate = program.bound(multipliers)
-    return multipliers, linear_part - conjugate
+        gain, price = program.bound(multipliers)
+    return multipliers, gain - price
 
 
 def _multiplier_fields(
