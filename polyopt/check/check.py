@@ -274,7 +274,7 @@ class Features:
         self.den = lcm(*{x.as_integer_ratio()[1] for row in cells for x in row.values()})
         whole = ([int(self.den * Fraction(x)) for x in row.values()] for row in cells)
         self.rows: list[Any] = list(zip(map(list, cells), whole))  # of each sample columns and numbers
-        self.is_kernel = self.kind in ("poly", "rbf")
+        self.is_kernel, self.is_norm = self.kind in ("poly", "rbf"), False  # w'Kw is not negative
         if self.is_kernel:
             self.become_kernel(told)
 
@@ -284,7 +284,8 @@ class Features:
         if self.kind == "poly":
             coef0, degree = number(told["coef0"]), typed(int, told["degree"])
         (scale, shift), den = common_denominator([number(told["gamma"]) / self.den**2, coef0])
-        demand(scale > 0 <= shift and 1 <= degree <= 20, "a number of the kernel is out of range")
+        demand(scale > 0 and 1 <= degree <= 20, "a number of the kernel is out of range")
+        self.is_norm = shift >= 0
         half: list[list[int]] = []  # row i has the places up to i; the matrix is symmetric
         for i, (places, values) in enumerate(self.rows):
             x = [0] * self.width
@@ -421,7 +422,8 @@ class Program:
         if self.shape == "kernel":
             self.factor = self.prices[0][0][0]
             is_norm = prices == {(self.factor, 0, 0, -inf, inf)} and self.factor > 0
-            demand(is_norm and self.features.is_kernel, "w'Kw has a kernel, and a positive factor alone")
+            has_norm = is_norm and self.features.is_norm
+            demand(has_norm, "w'Kw has a kernel that is semidefinite, and a positive factor alone")
         self.choice = [rows for rows in self.rows if any(rows.one)]
         if self.choice:
             places = {len(at) for rows in self.rows for at in rows.at}
