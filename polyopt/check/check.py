@@ -61,8 +61,7 @@ def refusing() -> Iterator[None]:
     except Refused:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {quoted(str(error))}"
-        raise Refused(f"the claim or the data cannot be read: {why}") from error
+        raise Refused(f"this cannot be read: {type(error).__name__}, {quoted(str(error))}") from error
 
 
 class Fields(dict[str, Json]):
@@ -85,7 +84,8 @@ class Fields(dict[str, Json]):
 
 def typed(kind: type, value: Json) -> Json:
     """Return a value, which must be of this type: True is not a whole number."""
-    demand(type(value) is kind, f"{quoted(value)} is not of the type {kind.__name__}, as FORMAT.md has it")
+    if type(value) is not kind:
+        raise Refused(f"{quoted(value)} is not of the type {kind.__name__}, as FORMAT.md has it")
     return value
 
 
@@ -104,7 +104,7 @@ def extended(value: Json) -> Any:
 def vector(value: Json, size: int, read: Any = number, before: Vector | None = None) -> list[Any]:
     """Read a list, one value for all, or {"at": places, "is": values}: others are as `before`, or zeros."""
     if type(value) is list:
-        demand(len(value) == size, f"{quoted(value)} has not {size} values")
+        demand(len(value) == size, f"a list has {len(value)} values in place of {size}")
         return list(map(read, value))
     if not isinstance(value, dict):
         return [read(value)] * size
@@ -192,15 +192,15 @@ def finite_double(text: str) -> float:
 def from_svmlight(path: str) -> Iterator[tuple[Cells, str]]:
     """Yield samples and labels of lines "label column:value ...", columns from 1 and rising."""
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-        for words in filter(None, (line.partition("#")[0].split() for line in file)):
-            places, values = list[int](), list[float]()
-            for place, _, value in (word.partition(":") for word in words[1:]):
-                is_next = re.fullmatch("[0-9]{1,10}", place) and int(place) > (places or [0])[-1]
-                demand(is_next, f"the data have {quoted(place)} in the place of a higher column")
-                places.append(int(place))
-                values.append(finite_double(value))
-            finite_double(words[0])
-            yield {k - 1: value for k, value in zip(places, values)}, words[0]
+        for label, *words in filter(None, (line.partition("#")[0].split() for line in file)):
+            pairs = [word.partition(":")[::2] for word in words]
+            are_columns = all(re.fullmatch("[0-9]{1,10}", place) for place, _ in pairs)
+            demand(are_columns, f"the data have a line with {quoted(words)}, which are no columns and values")
+            row = {int(place) - 1: finite_double(value) for place, value in pairs}
+            do_rise = list(row) == sorted(row) and len(row) == len(pairs) and -1 not in row
+            demand(do_rise, f"the data have columns that do not rise from 1: {quoted(words)}")
+            finite_double(label)
+            yield row, label
 
 
 def from_table(path: str, layout: Json) -> Iterator[tuple[Cells, str]]:
@@ -274,7 +274,7 @@ class Features:
         self.den = lcm(*{x.as_integer_ratio()[1] for row in cells for x in row.values()})
         whole = ([int(self.den * Fraction(x)) for x in row.values()] for row in cells)
         self.rows: list[Any] = list(zip(map(list, cells), whole))  # of each sample columns and numbers
-        self.is_kernel = self.kind in ("poly", "rbf")
+        self.is_kernel, self.is_norm = self.kind in ("poly", "rbf"), False  # w'Kw is not negative
         if self.is_kernel:
             self.become_kernel(told)
 
@@ -284,7 +284,8 @@ class Features:
         if self.kind == "poly":
             coef0, degree = number(told["coef0"]), typed(int, told["degree"])
         (scale, shift), den = common_denominator([number(told["gamma"]) / self.den**2, coef0])
-        demand(scale > 0 <= shift and 1 <= degree <= 20, "a number of the kernel is out of range")
+        demand(scale > 0 and 1 <= degree <= 20, "a number of the kernel is out of range")
+        self.is_norm = shift >= 0
         half: list[list[int]] = []  # row i has the places up to i; the matrix is symmetric
         for i, (places, values) in enumerate(self.rows):
             x = [0] * self.width
@@ -414,29 +415,26 @@ class Program:
         self.prices = [list(zip(*face)) for face in zip(*columns)]
         self.groups = vector(self.size.get("groups", 0), self.width)
         prices = {price for face in self.prices for price in face}
-        are_valid = all(
-            0 <= min(h, l1, n) <= max(h, l1, n) < inf and low <= high for h, l1, n, low, high in prices
-        )
-        demand(are_valid and self.group >= 0, "a price is negative, or a weight has no room")
+        are_prices = all(0 <= min(h, l1, n) <= max(h, l1, n) < inf for h, l1, n, _, _ in prices)
+        have_room = all(low <= high for *_, low, high in prices)
+        demand(are_prices and have_room and self.group >= 0, "a price is negative, or a weight has no room")
         demand(self.shape in ("square", "worst", "kernel"), f"there is no size {quoted(self.shape)}")
         if self.shape == "kernel":
             self.factor = self.prices[0][0][0]
             is_norm = prices == {(self.factor, 0, 0, -inf, inf)} and self.factor > 0
-            demand(
-                is_norm and self.features.is_kernel, "w'Kw needs a kernel, and has a positive factor alone"
-            )
+            has_norm = is_norm and self.features.is_norm
+            demand(has_norm, "w'Kw has a kernel that is semidefinite, and a positive factor alone")
         self.choice = [rows for rows in self.rows if any(rows.one)]
         if self.choice:
-            has_same_prices = all(face == self.prices[0] for face in self.prices)
-            has_same_rows = {len(at) for rows in self.rows for at in rows.at} <= {0, self.faces}
+            places = {len(at) for rows in self.rows for at in rows.at}
+            are_alike = len({*map(tuple, self.prices)}) == 1 and places <= {0, self.faces}
             has_less = any(any(rows.less) for rows in self.rows)
-            are_alike = has_same_prices and has_same_rows and not has_less and len(self.choice) == 1
-            demand(are_alike, "the faces to choose from differ")
+            demand(are_alike and not has_less and len(self.choice) == 1, "the faces to choose from differ")
 
     def by_face(self, value: Json, size: int, read: Any = number, before: Json = None) -> list[Vector]:
         """Read a list of a vector for each face, or one vector for all, which is not told by a list."""
         parts = value if type(value) is list else [value] * self.faces
-        demand(len(parts) == self.faces, f"{quoted(value)} is not told for each face")
+        demand(len(parts) == self.faces, f"a list has {len(parts)} vectors for {self.faces} faces")
         return [vector(part, size, read, old) for part, old in zip(parts, before or [None] * self.faces)]
 
     def group_squares(self, W: list[Vector]) -> dict[Fraction, Fraction]:
@@ -548,31 +546,33 @@ def rounded(value: Fraction, up: bool) -> str:
     return repr(found if found == value else nextafter(found, inf if up else -inf))
 
 
+@refusing()
 def prove(claim: Json, path: str, say: Callable[[str], None]) -> None:
     """Prove a claim, an object of Fields, step by step."""
+    say(f"A claim on {quoted(typed(str, claim['title']))} is read.")
     rows, m, y = load_samples(claim["data"], path)
-    say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
+    say(f"The data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1.")
     demand(digest(rows, m, y) == claim["data"]["sha256"], "the samples are not those of the claim")
-    say("they have the digest of the claim")
+    say("They have the digest of the claim.")
     program, multipliers = Program(claim["program"], rows, m, y), claim["multipliers"]
     if claim["kind"] == "infeasible":
         gain, price = program.bound(multipliers)
         is_hard = program.size.keys() <= {"kind", "factor"} and all({*r.cap} == {inf} for r in program.rows)
         is_ray = is_hard and gain > program.constant and not price
         demand(is_ray, "the multipliers are no ray, as FORMAT.md has it")
-        say("the multipliers are a ray: no point keeps the rows without slack")
+        say("The multipliers are a ray: no point keeps the rows without slack.")
     else:
         demand(claim["kind"] == "bounds", f"there is no kind {quoted(claim['kind'])} of claims")
         high, low, gap = (number(claim["claim"][name]) for name in ("value", "bound", "gap"))
-        top, least, value = rounded(high, True), rounded(low, False), program.value(claim["point"])
-        demand(value <= high, f"the value is {rounded(value, False)}, above the {top} that is claimed")
-        say(f"the point keeps its constraints, and its value is at most {top}, as claimed")
+        value = program.value(claim["point"])
+        demand(value <= high, f"the value is {rounded(value, False)}, above the one that is claimed")
+        say(f"The point keeps its constraints, and its value is at most {rounded(high, True)}, as claimed.")
         bound = program.least_bound(multipliers)
-        demand(bound >= low, f"the bound is {rounded(bound, True)}, not {least} as claimed")
-        say(f"the multipliers of {program.leaves} cases, which are all, prove {least}, as claimed")
+        demand(bound >= low, f"the bound is {rounded(bound, True)}, below the one that is claimed")
+        least = rounded(low, False)
+        say(f"The multipliers of {program.leaves} cases, all there are, prove {least}, as claimed.")
         demand(high - low <= gap, "the gap is larger than claimed")
-        say(f"no point is better by more than {rounded(gap, True)}, as claimed")
-    typed(str, claim["title"])
+        say(f"No point is better by more than {rounded(gap, True)}, as claimed.")
     parts: list[Json] = [claim]
     for part in parts:  # those of a part come after it
         if type(part) is Fields:
@@ -587,6 +587,7 @@ def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
     prove(json.loads(json.dumps(claim), object_pairs_hook=Fields), path, say)
 
 
+@refusing()
 def claims_of(path: str) -> list[Json]:
     """Return the claims in a file, unchecked."""
     with open(path, "rb") as file:
@@ -626,20 +627,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("claim", help="a file of claims in JSON, written by polyopt")
     parser.add_argument("data", help="the samples: a CSV table or an svmlight file")
     options = parser.parse_args(arguments)
-
-    def say(text: str) -> None:
-        print(f"{text}: yes")
-
     try:
-        with refusing():
-            if arguments is None:
-                limit(options.seconds)
-            for claim in claims_of(options.claim):
-                say(f"a claim on {quoted(claim['title'])} is read")
-                prove(claim, options.data, say)
-    except (Refused, KeyboardInterrupt) as why:
-        print(f"Refused: {str(why) or 'interrupted'}")
-        return 130 if isinstance(why, KeyboardInterrupt) else 1
+        if arguments is None:
+            limit(options.seconds)
+        for claim in claims_of(options.claim):
+            prove(claim, options.data, print)
+    except Refused as why:
+        print(f"Refused: {why}")
+        return 1
     finally:
         if arguments is None:
             limit(0)  # the verdict is known

@@ -41,7 +41,7 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
         X: Matrix = geometry.X
         intercept -= _exact_dot(v, geometry.centre)
     elif isinstance(geometry.gram, SampleGram):
-        X, features = geometry.gram.X, _kernel_features(geometry.gram.kernel)
+        X, features = geometry.gram.X, _kernel_features(geometry.gram.kernel, is_norm=True)
         regulariser["kind"] = "kernel"
         if isinstance(geometry, SigmaKernelGeometry):  # subtract the mean score
             intercept -= Fraction(float(geometry.centred_intercept(v, 0.0).mid))
@@ -89,8 +89,11 @@ def _row_family(family: Family, y: Vector) -> dict[str, Any]:
     return {"name": family.name, "side": side, "kink": numeral(float(family.kink)), "cap": cap}
 
 
-def _kernel_features(kernel: Kernel) -> dict[str, Any]:
-    """Return the field "features" of a program whose features are k(x_1, x), ..., k(x_n, x)."""
+def _kernel_features(kernel: Kernel, *, is_norm: bool) -> dict[str, Any]:
+    """Return the field "features" of a program whose features are k(x_1, x), ..., k(x_n, x).
+
+    is_norm: True if coefficients c have the size c'Kc, for which K must be semidefinite.
+    """
     if kernel.name not in _KERNELS:
         raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
     if kernel.name == "linear":
@@ -98,7 +101,7 @@ def _kernel_features(kernel: Kernel) -> dict[str, Any]:
     gamma = numeral(float(kernel.gamma))
     if kernel.name == "rbf":
         return {"kind": "rbf", "gamma": gamma}
-    if kernel.coef0 < 0.0:
+    if kernel.coef0 < 0.0 and is_norm:
         raise ValueError("a claim needs a kernel that is certainly semidefinite: coef0 of at least 0")
     return {
         "kind": "poly",
@@ -163,7 +166,7 @@ def _expansion_program(
     """
     low, high = numerals(np.minimum(y * upper, 0.0)), numerals(np.maximum(y * upper, 0.0))
     return {
-        "features": _kernel_features(kernel),
+        "features": _kernel_features(kernel, is_norm=False),
         "size": {"kind": "square", "low": [low], "high": [high], **regulariser},
         "faces": 1,
         "intercept": True,

@@ -391,4 +391,33 @@ def test_memory_is_limited(tmp_path):
     pytest.importorskip("resource")
     (tmp_path / "c.json").write_text('{"claims": [' + "[]," * 21_000_000 + "[]]}")
     said = as_a_program(tmp_path / "c.json", tmp_path / "d.svm")
-    assert said == (1, "Refused: the claim or the data cannot be read: MemoryError: ''")
+    assert said == (1, "Refused: this cannot be read: MemoryError, ''")
+
+
+def test_another_version_is_refused_by_its_number(tmp_path, capsys):
+    """Files of versions 1 and 2 are to be saved anew."""
+    for version in (1, 2, 4):
+        told = file_of(least_squares([{"side": 1}], 3)) | {"version": version}
+        assert f"its version is {version}" in refusal(told, TWO_ROWS, tmp_path, capsys)
+
+
+def test_a_norm_needs_a_semidefinite_kernel(tmp_path, capsys):
+    """With coef0 < 0, w'Kw may be negative, and no conjugate is a bound."""
+    (claim,), data = claims_of("poly")[0]["claims"], claims_of("poly")[1]
+    wrong = changed(claim, ("program", "features", "coef0"), -1)
+    assert "semidefinite" in refusal(file_of(wrong), data, tmp_path, capsys)
+    wrong = changed(claim, ("program", "features"), {"kind": "plain"})
+    wrong["point"]["w"] = 0
+    assert "semidefinite" in refusal(file_of(wrong), data, tmp_path, capsys)
+
+
+def test_squares_are_of_centred_scores_alone(tmp_path, capsys):
+    """Multipliers of a variance are balanced by themselves, and its loss is not of a largest score."""
+    (claim,), data = claims_of("sigma")[0]["claims"], claims_of("sigma")[1]
+    multipliers = claim["multipliers"]["rows"]["variance"][0]
+    wrong = changed(claim, ("multipliers", "rows", "variance", 0, 0), 1)
+    assert multipliers[0] != 1
+    assert "not in balance" in refusal(file_of(wrong), data, tmp_path, capsys)
+    for field, value in (("pays", "worst"), ("less", 0), ("cap", "inf"), ("at", "one")):
+        wrong = changed(claim, ("program", "rows", 1, field), value)
+        assert "'variance'" in refusal(file_of(wrong), data, tmp_path, capsys)

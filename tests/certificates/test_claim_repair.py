@@ -99,7 +99,7 @@ def test_a_point_is_scaled_to_keep_the_rows_without_slack(f, hard, factor):
 
 def group_program(shape="square", price=2.0, l1=(0.5,) * 4, low=-np.inf, high=np.inf):
     prices = [[(1, F(v), 0, low, high) for v in l1]] * 2
-    return SimpleNamespace(groups=[1, 1, 2, 0], group=F(price), shape=shape, prices=prices)
+    return SimpleNamespace(groups=[1, 1, 2, 0], group=F(price), shape=shape, prices=prices, width=4)
 
 
 def held(told, V, W):
@@ -139,11 +139,11 @@ def test_a_group_holds_along_faces_for_the_worst_margin():
     assert short[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)
 
 
-def test_what_is_held_is_on_a_grid_and_never_above():
+def test_what_is_held_is_on_a_grid_and_within_the_price():
     made = file.group_multipliers(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
     assert made[0][0] % F(1, 2**58) == 0  # 3 = 0.75 * 2²: 60 bits
     assert float(made[0][0]) == pytest.approx(5 / 6, rel=1e-15)
-    assert made[0][0] <= F(5, 6)
+    assert sum(q * q for part in made for q in part[:2]) <= 9
 
 
 def test_shares_add_up_and_none_is_lost():

@@ -30,10 +30,10 @@ def drawn_program(draw):
     width = {"plain": M, "lifted": M + 1}.get(kind, N)
     features = {"kind": kind}
     if kind == "poly":
-        features |= {"degree": draw.randint(1, 2), "coef0": 1, "gamma": "1/2"}
+        features |= {"degree": draw.randint(1, 2), "coef0": draw.choice((1, 1, -1)), "gamma": "1/2"}
     elif kind == "rbf":
         features |= {"gamma": "3/4"}
-    by_kernel = width == N and draw.random() < 0.5
+    by_kernel = width == N and features.get("coef0") != -1 and draw.random() < 0.5
     size = {"kind": "kernel" if by_kernel else draw.choice(["square", "worst"])}
     size["factor"] = numeral(number(draw, 0.1))
     if not by_kernel:

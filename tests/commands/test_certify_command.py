@@ -121,7 +121,7 @@ def test_a_global_optimum_is_a_claim_of_cases(table, method, tmp_path):
     where = ("--method", method, "--target", "way", "--solver", "proving", "--keep-data")
     done = run("fit", table, *where, "--certificate", claim, "--out", model, "--quiet")
     assert done.exit_code == 0, done.output
-    assert "checked in 5 steps" in said(done)
+    assert "checked in 6 steps" in said(done)
     assert "ways" in json.loads(claim.read_text())["claims"][0]["multipliers"]
     done = run("certify", model, table, "--out", again)
     assert done.exit_code == 0, done.output

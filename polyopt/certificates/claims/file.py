@@ -17,16 +17,17 @@ import json
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.types import Array, Matrix, as_csr, canonical
+from formulations.language.types import Matrix, as_csr, canonical
 from polyopt.base.files import write_text
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral, numerals
-from polyopt.check.check import Program, Rows, digest
+from polyopt.check.check import Program, Rows, conjugate, digest
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -167,24 +168,17 @@ def _feasible_scale(
     Programs with such constraints have one face.
     """
     scores, error = program.features.scores(faces[0])
-    lower, upper = Fraction(0), None  # bounds of the scale
-    for row in hard:
-        for side, cap, score in zip(row.side, row.cap, scores, strict=True):
-            if cap < math.inf:
-                continue
-            signed_score = side * (score + b[0]) - error
-            if signed_score < 0 and row.kink < 0:
-                bound = row.kink / signed_score
-                upper = bound if upper is None else min(upper, bound)
-            elif row.kink > 0 and signed_score > 0:
-                lower = max(lower, row.kink / signed_score)
-            elif signed_score < row.kink:  # violated at every scale
-                raise ValueError(_NO_SCALE)
-    if lower > 1:
-        scale = Fraction(math.ceil(lower * grid), grid)
-    else:
-        scale = Fraction(1) if upper is None or upper >= 1 else Fraction(math.floor(upper * grid), grid)
-    if scale < lower or (upper is not None and scale > upper):
+    pairs = [  # signed scores u and kinks c: scale · u ≥ c is demanded
+        (side * (score + b[0]) - error, row.kink)
+        for row in hard
+        for side, cap, score in zip(row.side, row.cap, scores, strict=True)
+        if cap == math.inf
+    ]
+    lower = max((c / u for u, c in pairs if u > 0), default=Fraction(0))
+    upper: Any = min((c / u for u, c in pairs if u < 0), default=math.inf)
+    nearest = math.ceil(lower * grid) if lower > 1 else math.floor(min(upper, 1) * grid)
+    scale = Fraction(nearest, grid)
+    if scale <= 0 or not lower <= scale <= upper or any(u == 0 < c for u, c in pairs):
         raise ValueError(_NO_SCALE)
     return scale
 
@@ -200,44 +194,41 @@ def group_multipliers(
     weight is at a bound; the one with the smaller conjugate is returned. If only the largest face is
     penalised (shape "worst"), q is along W, unless W is 0.
     """
-    groups, r = np.array([int(g) for g in program.groups]), float(program.group)
-    V, W = (np.array([[float(v) for v in vector] for vector in vectors]) for vectors in (adjoints, faces))
-    columns = [zip(*face, strict=True) for face in program.prices]  # h, l, count, low and high of each face
-    penalties = [np.array(column, dtype=float) for column in zip(*columns, strict=True)]  # each (K, m)
-    Q = np.zeros_like(V)
-    for group in set(groups.tolist()) - {0}:
-        in_group, candidates = groups == group, []
-        v, w, of_group = V[:, in_group], W[:, in_group], [array[:, in_group] for array in penalties]
-        for along, has_full_length in ((_soft_threshold(v, of_group), False), (w, True)):
-            length = float(np.linalg.norm(along))
+    r = float(program.group)
+    unit = 2.0 ** (int(np.frexp(r)[1]) - 60)
+    Q = [[Fraction(0)] * program.width for _ in adjoints]
+    for group in set(program.groups) - {0}:
+        entries = [(k, j) for k in range(len(Q)) for j, g in enumerate(program.groups) if g == group]
+        penalties = [program.prices[k][j] for k, j in entries]
+        v, w = ([vectors[k][j] for k, j in entries] for vectors in (adjoints, faces))
+        thresholded = [_soft_threshold(*pair) for pair in zip(v, penalties, strict=True)]
+        candidates = []
+        for along, has_full_length in ((thresholded, False), (w, True)):
+            direction = np.array(along, dtype=float)
+            length = float(np.linalg.norm(direction))
             if length > 0.0:
                 scale = (1.0 - 1e-13) * r / length  # 1e-13: more than the rounding error of the length
-                candidates.append((scale if has_full_length else min(scale, 1.0)) * along)
-        if program.shape == "worst":
-            candidates = candidates[-1:]
-        if candidates:
-            conjugates = [_conjugate(v - q, of_group) for q in candidates]
-            Q[:, in_group] = candidates[int(np.argmin(conjugates))]
-    unit = 2.0 ** (int(np.frexp(r)[1]) - 60)
-    return [[Fraction(v) for v in np.trunc(q / unit) * unit] for q in Q]
+                q = (scale if has_full_length else min(scale, 1.0)) * direction
+                candidates.append([Fraction(value) for value in np.trunc(q / unit) * unit])
+
+        price = partial(_price, v, penalties)
+        candidates = candidates[-1:] if program.shape == "worst" else candidates
+        for (k, j), value in zip(entries, min(candidates, key=price, default=[]), strict=False):
+            Q[k][j] = value
+    return Q
 
 
-def _soft_threshold(v: Array, penalties: list[Array]) -> Array:
+def _price(v: list[Fraction], penalties: list[Any], q: list[Fraction]) -> Fraction:
+    """Return the conjugate of the penalties at v - q."""
+    rest = zip(v, q, penalties, strict=True)
+    return sum((conjugate(a - b, p, Fraction(1), Fraction(0)) for a, b, p in rest), Fraction(0))
+
+
+def _soft_threshold(v: Fraction, penalty: tuple[Any, ...]) -> Fraction:
     """Return v, shrunk towards 0 by the l1 penalty, and 0 if the weight may not have the sign of v."""
-    _, l1, _, low, high = penalties
-    return np.asarray(np.maximum(v - l1, 0.0) * (high > 0) - np.maximum(-v - l1, 0.0) * (low < 0))
-
-
-def _conjugate(v: Array, penalties: list[Array]) -> float:
-    """Return Σ max {v w − h w² − l |w| : low ≤ w ≤ high}."""
-    h, _, _, low, high = penalties
-    slope = _soft_threshold(v, penalties)
-    is_nonzero = slope != 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unbounded = np.where(h > 0.0, 0.5 * slope / h, np.sign(slope) * np.inf)
-    w = np.clip(unbounded, low, high)[is_nonzero]
-    h, slope = h[is_nonzero], slope[is_nonzero]
-    return float((slope * w).sum() - (h * np.where(h > 0.0, w, 0.0) ** 2).sum())
+    _, l1, _, low, high = penalty
+    least, largest = -v if low < 0 else l1, v if high > 0 else l1
+    return Fraction(max(largest - l1, 0) - max(least - l1, 0))
 
 
 def face_weights(lengths: list[float]) -> list[Fraction]:
@@ -311,12 +302,12 @@ def _multipliers_and_bound(
     feasible = feasible_multipliers(program, statement.multipliers, statement.bits)
     feasible |= square_multipliers(program, faces)
     multipliers = _multiplier_fields(program, feasible, faces)
-    linear_part, conjugate = program.bound(multipliers)
-    if linear_part < conjugate:
+    gain, price = program.bound(multipliers)
+    if gain < price:
         zeros = {name: [[Fraction(0)] * program.n] * program.faces for name in feasible}
         multipliers = _multiplier_fields(program, feasible_multipliers(program, zeros), faces)
-        linear_part, conjugate = program.bound(multipliers)
-    return multipliers, linear_part - conjugate
+        gain, price = program.bound(multipliers)
+    return multipliers, gain - price
 
 
 def _multiplier_fields(

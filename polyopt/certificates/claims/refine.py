@@ -15,11 +15,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from polyopt.certificates.claims.active_set import (
-    Multipliers,
-    refining_solver,
-    solve_active_set,
-)
+from polyopt.certificates.claims.active_set import Multipliers, refining_solver, solve_active_set
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.check.check import Cells, Program, number
@@ -53,7 +49,7 @@ class ExactSolution:
     """The optimum of a program, in rational numbers.
 
     title: name of the machine.
-    W: faces; with a kernel, the expansion coefficients.
+    W: faces; with a kernel, the coefficients c_j of f(x) = Σ_j c_j k(x_j, x) + b.
     b: intercepts; empty if the program has none.
     multipliers: for the name of each constraint family, and each face, n fractions.
     value: the optimal value, which both the primal value of W, b and the dual value of the multipliers equal.
@@ -114,7 +110,8 @@ def exact_solution(
         raise ValueError(
             "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
         )
-    return ExactSolution(statement.title, W, b, multipliers, value)
+    stated = {name: multipliers[name] for name in statement.multipliers}
+    return ExactSolution(statement.title, W, b, stated, value)
 
 
 def _solve_exactly(
