@@ -86,7 +86,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
             steps.append(_power(bent))
             Z = steps[-1].fit_transform(Z)
         machine = LogisticPolytopes(n_init=2, random_state=self.seed, tol=1e-3)
-        search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most, n_knots=_KNOTS)
+        search = LogisticSearch(machine, max_faces=self.max_faces, numbers=most, n_knots=_KNOTS)
         self.search_ = search.fit(Z, y)
         self.classes_ = search.classes_
         used = _used(search.best_estimator_, len(bent))  # bent columns come first
