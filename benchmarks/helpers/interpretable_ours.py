@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTrans
 
 from benchmarks.helpers.interpretable_rivals import LIMIT
 from polyopt import LogisticPolytopes, LogisticSearch
-from polyopt.polyhedral.logistic_search import machine_of
+from polyopt.polyhedral.logistic_search import hinges_and_machine
 
 __all__ = ["OURS", "Polytopes", "ours"]
 
@@ -135,9 +135,9 @@ def _power(bent: NDArray[np.bool_]) -> ColumnTransformer:
 
 def _used(best: Any, m: int) -> NDArray[np.bool_]:
     """Which of m columns the faces use, themselves or one of their hinges."""
-    machine = machine_of(best)
+    hinges, machine = hinges_and_machine(best)
     used = (machine.W_ != 0.0).any(axis=0)
-    if machine is not best:
-        counts = [len(knots) for knots in best[0].knots_]
+    if hinges is not None:
+        counts = [len(knots) for knots in hinges.knots_]
         np.logical_or.at(used, np.repeat(np.arange(m), counts), used[m:].copy())
     return used[:m]

@@ -68,6 +68,12 @@ Gamma = Annotated[
            help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
 ]  # fmt: skip
 Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
+Numbers = Annotated[
+    int | None,
+    Option(
+        min=1, help="Weights, biases and knots at most: a search over logistic polytopes (--faces at most)."
+    ),
+]
 Calibration = Annotated[
     str | None,
     Option(autocompletion=among("sigmoid", "isotonic"),

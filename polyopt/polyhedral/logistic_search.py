@@ -416,7 +416,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
             if self.refit:
                 weight_name = "machine__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
                 model.fit(X, y, **({} if sample_weight is None else {weight_name: sample_weight}))
-                status = status_of(machine_of(model))
+                status = status_of(hinges_and_machine(model)[1])
                 self.best_estimator_, self.classes_ = model, model.classes_
             if was_over or (clock.is_over and status not in FINE):
                 status = Status.INTERRUPTED if clock.is_stopped else Status.TIME_LIMIT
@@ -487,7 +487,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     @property
     def n_numbers_(self) -> int:
         """Number of nonzero weights and biases of the chosen classifier, and of knots in use."""
-        return int(machine_of(self._best()).n_numbers_)
+        return int(hinges_and_machine(self._best())[1].n_numbers_)
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
         """Return labels from the chosen classifier."""
@@ -513,9 +513,9 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def machine_of(model: object) -> Any:
-    """Return the last step of a pipeline, or the estimator as it is."""
-    return model[-1] if isinstance(model, Pipeline) else model
+def hinges_and_machine(model: Any) -> tuple[Hinges | None, Any]:
+    """Return the steps of a ``best_estimator_``: the hinges, or None without knots, and the machine."""
+    return (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
 
 
 def _knot_numbers(n_knots: int | Sequence[int]) -> list[int]:
