@@ -70,9 +70,7 @@ Gamma = Annotated[
 Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
 Numbers = Annotated[
     int | None,
-    Option(
-        min=1, help="Weights, biases and knots at most: a search over logistic polytopes (--faces at most)."
-    ),
+    Option(min=1, help="Search logistic polytopes of so many weights, biases and knots."),
 ]
 Calibration = Annotated[
     str | None,
