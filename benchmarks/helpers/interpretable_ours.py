@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTrans
 
 from benchmarks.helpers.interpretable_rivals import LIMIT
 from polyopt import LogisticPolytopes, LogisticSearch
-from polyopt.polyhedral.logistic_search import machine_of
+from polyopt.polyhedral.logistic_search import hinges_and_machine
 
 __all__ = ["OURS", "Polytopes", "ours"]
 
@@ -86,7 +86,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
             steps.append(_power(bent))
             Z = steps[-1].fit_transform(Z)
         machine = LogisticPolytopes(n_init=2, random_state=self.seed, tol=1e-3)
-        search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most, n_knots=_KNOTS)
+        search = LogisticSearch(machine, max_faces=self.max_faces, numbers=most, n_knots=_KNOTS)
         self.search_ = search.fit(Z, y)
         self.classes_ = search.classes_
         used = _used(search.best_estimator_, len(bent))  # bent columns come first
@@ -135,9 +135,9 @@ def _power(bent: NDArray[np.bool_]) -> ColumnTransformer:
 
 def _used(best: Any, m: int) -> NDArray[np.bool_]:
     """Which of m columns the faces use, themselves or one of their hinges."""
-    machine = machine_of(best)
+    hinges, machine = hinges_and_machine(best)
     used = (machine.W_ != 0.0).any(axis=0)
-    if machine is not best:
-        counts = [len(knots) for knots in best[0].knots_]
+    if hinges is not None:
+        counts = [len(knots) for knots in hinges.knots_]
         np.logical_or.at(used, np.repeat(np.arange(m), counts), used[m:].copy())
     return used[:m]

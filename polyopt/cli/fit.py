@@ -55,7 +55,7 @@ def fit(
     scale: _Scale = True,
     solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.AUTO,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
-    kernel: options.Kernel = None, gamma: options.Gamma = None,
+    numbers: options.Numbers = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
     calibration: options.Calibration = None, others: options.Set = None, target: options.Target = None,
     seed: options.Seed = 0, time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
@@ -66,8 +66,13 @@ def fit(
 
     The last column of a CSV file holds the labels, unless --target names another. --time-limit is for the
     whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
-    names a new file; a file that is there is replaced by it only with --force.
+    names a new file; a file that is there is replaced by it only with --force. With --numbers the method is
+    logistic, and LogisticSearch chooses its faces, its ridge and its knots.
     """
+    if numbers is not None:
+        if method not in (DEFAULT_METHOD, "logistic"):
+            raise ValueError(f"--numbers is of --method logistic, not of {method}")
+        method = "logistic"
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma, calibration=calibration
     )
@@ -84,6 +89,7 @@ def fit(
     from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.models import Model, facts_of_fit
+    from polyopt.polyhedral.logistic_search import LogisticSearch, hinges_and_machine
 
     given = options.check_settings([entry], given, others)
     table = load_data(data, target, form)
@@ -103,10 +109,17 @@ def fit(
         with running(Clock(time_limit)) as limited:
             settings = entry.settings_for(X, found.y, **given)
             machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
-        estimator = machine.fit(X, found.y)
+            if numbers is not None:
+                most, limit = given.get("n_faces", 4), limited.left
+                machine = LogisticSearch(machine, numbers, max_faces=most, n_knots=(0, 3), time_limit=limit)
+        estimator, hinges = machine.fit(X, found.y), None
+        if numbers is not None:
+            hinges, estimator = hinges_and_machine(estimator.best_estimator_)
+            settings |= {name: getattr(estimator, name) for name in ("n_faces", "ridge", "max_numbers")}
         certificate = _certified(estimator)
     is_cut = _is_cut(estimator)
-    steps = [(name, s) for name, s in (("preparation", preparation), ("scaler", scaler)) if s is not None]
+    named_steps = (("preparation", preparation), ("scaler", scaler), ("hinges", hinges))
+    steps = [(name, step) for name, step in named_steps if step is not None]
     model = Model.of(
         estimator, steps, feature_names=table.feature_names, method=entry.name,
         target=-1 if table.target is None else table.target,

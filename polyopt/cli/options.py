@@ -68,6 +68,10 @@ Gamma = Annotated[
            help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
 ]  # fmt: skip
 Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
+Numbers = Annotated[
+    int | None,
+    Option(min=1, help="Search logistic polytopes of so many weights, biases and knots."),
+]
 Calibration = Annotated[
     str | None,
     Option(autocompletion=among("sigmoid", "isotonic"),

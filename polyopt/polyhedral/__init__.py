@@ -5,8 +5,7 @@ and ``pc_slp``. Their base is ``estimator``. ``faces_by_programs`` is the base o
 ``polyceptron_exact``, the linear and integer programs of the Polyceptron.
 
 Logistic polytopes, in the order to read: ``logistic_loss``, ``logistic_descent``, ``logistic_newton``,
-``logistic_polytopes`` (many starts), ``logistic_estimator``; model selection: ``logistic_rounds`` and
-``logistic_search``.
+``logistic_polytopes`` (many starts), ``logistic_estimator``, ``logistic_search`` (model selection).
 
 Certificates: ``lp_certificate`` (Polyceptron, PC-SLP) and ``logistic_certificate`` (all others).
 """

@@ -42,7 +42,7 @@ thresholding of entries by λ, with 0 for a forbidden sign, and then of groups o
 (:mod:`formulations.face_penalty`). The second sum is over the weights that may differ from 0.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -302,7 +302,8 @@ def certify_logistic_polytopes(
     )
     used = UsedFeatures.of(X, W)  # features without entries and weights contribute 0 to everything below
     X, W, free, penalty = used.samples(X), used.faces(W), used.faces(free), penalty.of_features(used.columns)
-    s = product(X, W[:, :-1].T) + W[:, -1]
+    lifted, ridges = lift(X), np.append(np.full(X.shape[1], rho), eta)
+    s = product(lifted, W.T)
     Z = owners.assignment_matrix(
         y, natural_assignment(y, s.mid, owners) if assignment is None else assignment
     )
@@ -313,16 +314,31 @@ def certify_logistic_polytopes(
     value = (xi.softplus() * costs).sum() + squares + penalty_value(penalty, W)
     residuals: list[Residual] = []
     if alpha is None:
-        candidates = [_multipliers_of(s.mid, xi.mid, costs, other_class, t) for t in _TIE_SOFTNESS]
+        pulls, others = (costs * expit(xi.mid))[:, None], np.where(other_class, s.mid, -np.inf)
+        candidates = [pulls * softmax(others / t, axis=1) for t in _TIE_SOFTNESS]
     else:
         alpha = np.where(other_class, real_array("alpha", alpha, other_class.shape), 0.0)
         residuals = [residual("sign", "alpha", -alpha.min(axis=1), 1.0)]
         candidates = [np.maximum(alpha, 0.0)]
-    program = _FixedAssignment(X, Z, costs, rho, eta, penalty, free, owners.classes)
-    bounds = [program.bound(candidate) for candidate in candidates]
+
+    def bound_at(alpha: Vector) -> tuple[Ball, Ball, float]:
+        """Return the bound at alpha; (q, r), (m+1, K), times the classes; the size of the terms of these."""
+        alpha = within_shared_caps(alpha, costs)
+        total = Ball(alpha).sum(axis=1)
+        net = (Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha).signed(owners.free.astype(float))
+        gradients = transposed_product(lifted, net).signed(owners.classes * free.T)
+        weights = gradients.signed(np.append(np.ones(X.shape[1]), 0.0)[:, None])
+        norms = shrunk_square_sum(penalty, weights) * (1.0 / rho) + gradients[-1].square_sum() * (1.0 / eta)
+        norms = Ball(0.5 * norms.mid, 0.5 * norms.rad + 2.0 * UNIT * norms.mid)  # rounding of the divisions
+        bound = _entropy(total, costs) - norms
+        scale = float(pull(abs(X), np.abs(net.mid)).max()) or 1.0
+        return (Ball(0.0) if not bound.lower > 0.0 else bound), gradients, scale
+
+    bounds = [bound_at(candidate) for candidate in candidates]
     best = int(np.argmax([float(bound.lower) for bound, _, _ in bounds]))
     bound, gradients, scale = bounds[best]
-    residuals.append(program.stationarity(W, gradients, scale))
+    error = ridges * W * owners.classes[:, None] - penalty.shrunk(gradients.mid.T)
+    residuals.append(residual("stationarity", "W", np.abs(error * free).max(axis=1), scale))
     single = max(owners.minus, owners.plus) <= 1
     if not single:
         shortfall = np.where(other_class, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
@@ -335,53 +351,6 @@ def certify_logistic_polytopes(
         scope=name if single else "the fixed-assignment program",
         notes=["" if single else _OTHER_ASSIGNMENT, "" if support is None else _OTHER_SUPPORT],
     )  # fmt: skip
-
-
-def _multipliers_of(s: Vector, xi: Vector, costs: Vector, other_class: NDArray[np.bool_], t: float) -> Vector:
-    """Return c σ(ξ) times the softmax (n, K) of the scores of the other class's faces at softness t."""
-    other_scores = np.where(other_class, s, -np.inf)
-    return np.asarray(softmax(other_scores / t, axis=1) * (costs * expit(xi))[:, None])
-
-
-@dataclass(frozen=True)
-class _FixedAssignment:
-    """The program of logistic polytopes for a fixed assignment."""
-
-    X: Matrix
-    Z: Vector  # (n, K), 1 at the assigned face of a sample
-    costs: Vector  # (n,)
-    rho: float
-    eta: float
-    penalty: FacePenalty  # with the sign constraints of the faces of class +1
-    free: NDArray[np.bool_]  # (K, m+1), True for entries that may differ from 0
-    classes: Vector  # (K,), the classes of the faces, -1 or +1
-
-    def bound(self, alpha: Vector) -> tuple[Ball, tuple[Ball, Ball], float]:
-        """Return the bound at multipliers alpha, at least 0; (q, r); and the size of the terms of these."""
-        alpha = within_shared_caps(alpha, self.costs)
-        total = Ball(alpha).sum(axis=1)
-        net = self.Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
-        free = self.free[:, -1].astype(float)
-        q, r = transposed_product(self.X, net.signed(free)), net.signed(free).sum(axis=0)
-        shrunk_sq = shrunk_square_sum(self.penalty, self._class_signed(q))
-        norms = shrunk_sq * (1.0 / self.rho) + Ball(r.size).square_sum() * (1.0 / self.eta)
-        norms = Ball(0.5 * norms.mid, 0.5 * norms.rad + 2.0 * UNIT * norms.mid)  # rounding of the divisions
-        bound = _entropy(total, self.costs) - norms
-        sizes = np.abs(net.mid) * free
-        scale = max(float(np.asarray(abs(self.X).T @ sizes).max(initial=0.0)), float(sizes.sum(axis=0).max()))
-        return (Ball(0.0) if not bound.lower > 0.0 else bound), (q, r), scale or 1.0
-
-    def stationarity(self, W: Vector, gradients: tuple[Ball, Ball], scale: float) -> Residual:
-        """Return the difference of ρ W and shrunk q, and of η b and r, for gradients (q, r)."""
-        q, r = gradients
-        shrunk = self.penalty.shrunk(self._class_signed(q).mid.T)[:, :-1] * self.classes[:, None]
-        error = np.column_stack([self.rho * W[:, :-1] - shrunk, self.eta * W[:, -1] - r.mid])
-        return residual("stationarity", "W", np.abs(error * self.free).max(axis=1), scale)
-
-    def _class_signed(self, q: Ball) -> Ball:
-        """Multiply q (m, K) by the classes, with 0 at weights fixed at 0; append zeros for the biases."""
-        padded = Ball(*(np.vstack([part, np.zeros(len(self.free))]) for part in (q.mid, q.rad)))
-        return padded.signed(self.classes * self.free.T)
 
 
 def _entropy(total: Ball, costs: Vector) -> Ball:

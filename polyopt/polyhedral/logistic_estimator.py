@@ -134,10 +134,9 @@ class LogisticPolytopes(FaceClassifier):
     _moved: ClassVar[dict[str, str]] = {
         name: f"penalty__{name}" for name in ("l1", "signs", "group", "feature_groups")
     }
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_knots",)
     _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), True for a face of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
-    _begin: Array | None = field(init=False, default=None)  # faces of an additional start
     _knots: Array | None = field(init=False, default=None)  # (m,), numbers that define a feature itself
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -182,7 +181,6 @@ class LogisticPolytopes(FaceClassifier):
         solution = solve_logistic_polytopes(
             problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
             time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
-            start=None if self._begin is None else used.faces(self._begin),
             max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
         )  # fmt: skip
         self._set_solution(used.solution(solution))
@@ -207,18 +205,6 @@ class LogisticPolytopes(FaceClassifier):
             Their count for each feature: 1 for ``max(0, age - 40)``, 0 for ``age``.
         """
         self._knots = knots
-        return self
-
-    def begin_at(self, W: Array) -> Self:
-        """Give the next fit, of two classes, an additional start.
-
-        Parameters
-        ----------
-        W : ndarray of shape (K, m+1)
-            Faces, the bias last: those of ``classes_[0]``, then those of ``classes_[1]``, and zeros for a
-            class without faces.
-        """
-        self._begin = W
         return self
 
     @property

@@ -45,29 +45,26 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
 
 def solve_logistic_polytopes(
     problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 2000, tol: float = 1e-4,
-    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, start: Array | None = None,
-    max_numbers: int | None = None, knots: Array | None = None,
+    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, max_numbers: int | None = None,
+    knots: Array | None = None,
 ) -> Solution:  # fmt: skip
     """Descend from every start, and polish the best point.
 
     max_iter: largest number of iterations per start: of the descent and, for the best start, of the polish
         after it together. Descents of the elimination are not counted.
     tol: relative gap of the program for the final assignment at which the polish stops.
-    start (K, m+1): faces of an additional first start.
     max_numbers, knots: as in :func:`polyopt.polyhedral.logistic_descent.eliminate`, applied to the best
         point before the polish.
     In the solution, ``primal`` has ``W``, ``assignment`` and, if weights were eliminated, ``support``, True
     for those that may differ from 0; ``duals`` has ``margin``. CONVERGED if the point is stationary.
     """
     clock = Clock(time_limit)
-    known, generators = [] if start is None else [start], generators_of(seed, n_init)
+    generators = generators_of(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        is_known = number < len(known)
-        W = known[number] if is_known else random_start(problem, generators[number - len(known)])
-        return _run_descent(problem, W, max_iter, time_left)
+        return _run_descent(problem, random_start(problem, generators[number]), max_iter, time_left)
 
-    n_starts = 1 if problem.is_convex else len(known) + n_init
+    n_starts = 1 if problem.is_convex else n_init
     best = best_of(run, n_starts, time_limit=time_limit, n_jobs=n_jobs)
     number = number_of_best(best.runs)
     descent_iterations = best.runs[number].iterations

@@ -606,3 +606,17 @@ def test_built_in_data_are_found_by_name_before_folders(tmp_path, monkeypatch):
     (tmp_path / "sonar").mkdir()
     done = run("fit", "sonar", "--method", "svm")
     assert f"of {len(load('sonar').y)} samples" in done.output
+
+
+def test_fit_with_numbers_searches_logistic_polytopes(table, tmp_path):
+    found = run(
+        "fit", table, "--numbers", 6, "--faces", 2, "--out", tmp_path / "model.skops", "--set", "n_init=1"
+    )
+    assert found.exit_code == 0, found.output
+    machine = load_model(tmp_path / "model.skops").estimator
+    assert type(machine).__name__ == "LogisticPolytopes"
+    assert machine.n_numbers_ <= 6
+    assert "max_numbers=" in found.output
+    refused = run("fit", table, "--numbers", 6, "--method", "svm")
+    assert refused.exit_code != 0
+    assert "--numbers is of --method logistic" in refused.output

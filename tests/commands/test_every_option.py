@@ -52,6 +52,7 @@ TRIALS = {
          r"perplexity=1\.2"),
         ("DATA --method spla1 --set ridge=0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
         ("DATA --method pc-slp --faces 1 --calibration sigmoid", r"calibrated, sigmoid, on samples held out"),
+        ("DATA --numbers 6 --faces 1 --set n_init=1", r"Logistic polytopes .*max_numbers="),
         ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
         ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2",
          r"n_samples=20.*n_init=2"),

@@ -75,7 +75,7 @@ def bump():
 def test_a_search_takes_knots_where_they_pay_and_counts_them(bump):
     X, y = bump
     machine = LogisticPolytopes(n_init=1, random_state=0, tol=1e-4)
-    search = LogisticSearch(machine, max_faces=1, max_numbers=8, n_knots=(0, 3), cv=3).fit(X, y)
+    search = LogisticSearch(machine, numbers=8, max_faces=1, n_knots=(0, 3), cv=3).fit(X, y)
     assert search.best_params_["n_knots"] == 3
     hinges, found = search.best_estimator_
     assert search.score(X, y) > 0.9
@@ -84,9 +84,9 @@ def test_a_search_takes_knots_where_they_pay_and_counts_them(bump):
     assert found.certificate().sentence in search.best_estimator_[-1].certificate().sentence
     same = make_pipeline(hinges, found).predict_proba(X)
     assert (search.predict_proba(X) == same).all()
-    assert set(search.results_.knots) == {0, 3}
-    flat = search.results_[search.results_.knots == 0]
-    assert flat.log_loss.min() > search.results_.log_loss.min() + 0.1
+    table = pd.DataFrame(search.cv_results_)
+    assert set(table.param_n_knots) == {0, 3}
+    assert table[table.param_n_knots == 0].mean_test_score.max() < table.mean_test_score.max() - 0.1
 
 
 def test_a_search_with_knots_takes_weights_and_generators_of_splits(bump):

@@ -59,13 +59,13 @@ def test_a_search_that_ends_in_its_last_fit_keeps_what_it_chose(blobs, ends_in_f
     begun = ends_in_fit(0, how)
     search = clone(SEARCH)
     with pytest.warns(
-        ConvergenceWarning, match=f"LogisticSearch: .*{len(chosen.results_)} candidates were tr"
+        ConvergenceWarning, match=f"LogisticSearch: .*{len(chosen.cv_results_['params'])} candidates were tr"
     ):
         search.fit(X, y)
     assert len(begun) == 1
     assert search.status_ is STATUS[how]
     assert {one.status for one in solutions_of(search.best_estimator_)} == {STATUS[how]}
-    assert search.results_.equals(chosen.results_)
+    assert search.cv_results_ == chosen.cv_results_
     assert search.best_params_ == chosen.best_params_
     assert search.best_estimator_.holds_data, "it was fitted to all samples"
 
@@ -76,7 +76,7 @@ def test_before_any_candidate_there_is_an_interruption_or_a_point(blobs, ends_in
         late = clone(SEARCH).set_params(time_limit=0.0).fit(X, y, sample_weight=np.ones(len(y)))
     assert late.status_ is Status.TIME_LIMIT
     assert set(late.predict(X)) <= {0, 1}
-    assert len(late.results_) == 0
+    assert late.cv_results_["params"] == []
     with running(Clock()) as clock:
         clock.stop()
         with pytest.raises(KeyboardInterrupt):
@@ -106,8 +106,8 @@ def test_a_search_is_saved_by_skops(blobs, make):
     content = skops.io.dumps(search)
     again = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
     assert (again.predict(X) == search.predict(X)).all()
-    if hasattr(search, "results_"):
-        assert again.results_.equals(search.results_)
+    if hasattr(search, "status_"):
+        assert again.cv_results_["params"] == search.cv_results_["params"]
         assert again.status_ is search.status_
 
 
