@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from polyopt.base.text import visible
 
@@ -69,7 +69,7 @@ class Form(NamedTuple):
     separator: str | None = None
     decimal: str = "."
     categorical: str | None = None
-    impute: str | None = None
+    impute: Literal["median", "most-frequent"] | None = None
     large: bool = False
 
 
@@ -87,10 +87,10 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 
     source = open_source(text)
     if not is_svmlight(source):
-        impute = _imputation(form.impute)
         found = read_csv(
             source, -1 if target is None else column_of(source, target, form.separator),
-            separator=form.separator, decimal=form.decimal, categorical=_columns(source, form), impute=impute,
+            separator=form.separator, decimal=form.decimal, categorical=_columns(source, form),
+            impute=form.impute,
         )  # fmt: skip
     else:
         _refuse_options(text, "an svmlight file, whose lines start with the label", target, form)
@@ -107,7 +107,6 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
     from polyopt.datasets import names
     from polyopt.datasets.source import check_there
 
-    _imputation(form.impute)
     if _is_named(text):
         _refuse_options(text, "a data set with a form of its own", target, form)
     elif text != "-":
@@ -151,13 +150,6 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
     given = {"target": target, **form._asdict(), "decimal": decimal, "large": None}
     if wrong := [name for name, value in given.items() if value is not None]:
         raise ValueError(f"--{wrong[0]} is for CSV files; {text} is {kind}")
-
-
-def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
-    """Return the value of ``--impute``, if it is one."""
-    if value not in (None, "median", "most-frequent"):
-        raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
-    return cast(Literal["median", "most-frequent"] | None, value)
 
 
 def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
