@@ -94,37 +94,24 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
 
 def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the printed lines, each a name and a text."""
-    yield "method", f"{facts['method']}: {facts['title']}"
-    settings = facts["settings"] or {}
-    yield "settings", ", ".join(f"{name}={value}" for name, value in settings.items()) or _UNKNOWN
-    yield "parameters", ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
-    claim = facts["claim"]
-    if isinstance(claim, dict):
-        yield "claim", str(claim.get("sentence"))
-        names = ("primal", "bound", "gap", "relative_gap")
-        yield "", ", ".join(f"{name.replace('_', ' ')} {claim.get(name)}" for name in names)
-    else:
-        reason = "none: the fit was interrupted before it was certified"
-        yield "claim", reason if facts["fitted"] else _UNKNOWN
-    yield "status", " ".join(map(str, facts["status"] or [_UNKNOWN]))
-    yield "classes", f"{len(facts['classes'])}: {_first_values(facts['classes'])}"
-    yield "probabilities", facts["probabilities"]
-    yield "target", str(facts["target"])
-    features = "without names" if facts["features"] is None else _first_values(facts["features"])
-    yield "features", f"{facts['n_features']}: {features}"
-    yield "steps", ", then ".join(f"{name} ({kind})" for name, kind in facts["steps"])
-    data, text = facts["data"], "{name}: {samples} samples, SHA-256 {sha256}"
-    yield "data", text.format(**data) if isinstance(data, dict) else _UNKNOWN
-    yield "holds data", "yes" if facts["holds_data"] else "no (fit with --keep-data for it)"
-    yield "fitted", str(facts["fitted"] or _UNKNOWN)
-    versions = facts["versions"] or {}
-    yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items()) or _UNKNOWN
-    yield "size", size_text(facts["size"])
-
-
-def _first_values(values: list[Any]) -> str:
-    more = f", ... ({len(values)} in all)" if len(values) > 20 else ""
-    return ", ".join(str(value) for value in values[:20]) + more
+    for name, value in facts.items():
+        if name == "features" and value is None:
+            text = "without names"
+        elif name == "claim" and value is None and facts["fitted"]:
+            text = "none: the fit was interrupted before it was certified"
+        elif value in (None, {}, []):
+            text = _UNKNOWN
+        elif name == "size":
+            text = size_text(value)
+        elif isinstance(value, dict):
+            text = ", ".join(f"{key} {part}" for key, part in value.items())
+        elif isinstance(value, list):
+            parts = [" ".join(part) if isinstance(part, list) else str(part) for part in value]
+            more = f", ... ({len(parts)} in all)" if len(parts) > 20 else ""
+            text = ", ".join(parts[:20]) + more
+        else:
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+        yield name.replace("_", " "), text
 
 
 def export(
