@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -167,25 +166,6 @@ def is_writable(folder: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-@cache
-def temporary_folder() -> Path | None:
-    """Return the user's folder in the system's temporary folder, for caches, or None.
-
-    Its content is trusted, so a folder that belongs to another user, or that others can enter, is refused.
-    """
-    try:
-        owner = os.getuid() if hasattr(os, "getuid") else None  # Windows has one for each user
-        folder = Path(tempfile.gettempdir(), "polyopt" if owner is None else f"polyopt-{owner}")
-        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-        status = folder.lstat()
-    except OSError:
-        return None
-    is_private = owner is None or (
-        status.st_uid == owner and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    )
-    return folder if stat.S_ISDIR(status.st_mode) and is_private and is_writable(folder) else None
 
 
 # -- folders -----------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from polyopt.cli.console import (
     tell,
 )
 from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
-from polyopt.cli.options import complete_data, complete_methods
 from polyopt.methods.registry import DEFAULT_METHODS, METHODS, find_method, for_kernel
 
 if TYPE_CHECKING:
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     list[str] | None,
-    Option(autocompletion=complete_data,
-           help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight "
-                "file; may be given again."),
-]  # fmt: skip
-_Methods = Annotated[
-    str | None,
-    Option("--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods),
+    Option(
+        help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
+        "may be given again."
+    ),
 ]
+_Methods = Annotated[str | None, Option("--methods", "--method", help="Methods, separated by commas.")]
 _Prove = Annotated[
     bool,
     Option("--global",

@@ -11,9 +11,8 @@ import atexit
 import os
 import signal
 import sys
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -24,7 +23,8 @@ import typer
 from polyopt.base.text import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
     from rich.text import Text
 
     from polyopt.base.progress import Step, Watch
@@ -196,15 +196,8 @@ def _drawn(watch: Watch, title: str) -> Iterator[None]:
     """Draw the watch from the third second on, until the end."""
     import threading
 
-    from rich.console import Console
-    from rich.live import Live
-
-    begun = time.monotonic()
-    live = Live(
-        console=Console(stderr=True), transient=True, refresh_per_second=4, redirect_stdout=False,
-        get_renderable=lambda: _line(watch, title, time.monotonic() - begun),
-    )  # fmt: skip
-    timer = threading.Timer(_SECONDS_BEFORE_PROGRESS, live.start)
+    bar = bar_of(watch, title)
+    timer = threading.Timer(_SECONDS_BEFORE_PROGRESS, bar.start)
     timer.daemon = True
     timer.start()
     try:
@@ -212,27 +205,40 @@ def _drawn(watch: Watch, title: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        live.stop()
+        bar.stop()
 
 
-def _line(watch: Watch, title: str, elapsed: float) -> Text:
-    """Return a bar of 12 columns, times, and as much of what is going on as there is room for."""
-    from rich.text import Text
+def bar_of(watch: Watch, title: str) -> Progress:
+    """Return a bar, times, and as much of what is going on as there is room for, on one line."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
 
-    share, line = watch.fraction, Text(no_wrap=True, overflow="ellipsis")
-    if share is not None:
-        full = round(12 * share)
-        line.append("━" * full, style="green").append("─" * (12 - full), style="dim")
-        line.append(f" {share:.0%} ")
-    line.append(_clock(elapsed))
-    if share is not None and share >= 0.02:  # less tells little of the rest
-        line.append(f", {_clock(elapsed * (1.0 - share) / share)} left")
-    words = visible(": ".join(filter(None, (title, watch.text))))
-    return line.append(f"  {words}", style="dim")
+    class Bar(Progress):
+        """A bar that asks the watch whenever it is drawn."""
 
+        def get_renderables(self) -> Iterable[RenderableType]:
+            words = visible(": ".join(filter(None, (title, watch.text))))
+            total = None if watch.fraction is None else 1.0
+            for task in self.task_ids:  # the one below, once it is there
+                self.update(task, total=total, completed=watch.fraction or 0.0, description=words)
+            return super().get_renderables()
 
-def _clock(seconds: float) -> str:
-    """Return seconds as ``1:05`` or ``2:03:04``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    text = TextColumn(
+        "{task.description}", "dim", markup=False,
+        table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+    )  # fmt: skip
+    parts = BarColumn(12), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn(), text
+    bar = Bar(
+        *parts, console=Console(stderr=True), transient=True, refresh_per_second=4, expand=True,
+        redirect_stdout=False,
+    )  # fmt: skip
+    bar.add_task(title)
+    return bar

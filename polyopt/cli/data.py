@@ -10,9 +10,9 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from polyopt.base.text import first_of, visible
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
@@ -69,7 +69,7 @@ class Form(NamedTuple):
     separator: str | None = None
     decimal: str = "."
     categorical: str | None = None
-    impute: str | None = None
+    impute: Literal["median", "most-frequent"] | None = None
     large: bool = False
 
 
@@ -87,10 +87,10 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 
     source = open_source(text)
     if not is_svmlight(source):
-        impute = _imputation(form.impute)
         found = read_csv(
             source, -1 if target is None else column_of(source, target, form.separator),
-            separator=form.separator, decimal=form.decimal, categorical=_columns(source, form), impute=impute,
+            separator=form.separator, decimal=form.decimal, categorical=_columns(source, form),
+            impute=form.impute,
         )  # fmt: skip
     else:
         _refuse_options(text, "an svmlight file, whose lines start with the label", target, form)
@@ -107,7 +107,6 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
     from polyopt.datasets import names
     from polyopt.datasets.source import check_there
 
-    _imputation(form.impute)
     if _is_named(text):
         _refuse_options(text, "a data set with a form of its own", target, form)
     elif text != "-":
@@ -151,13 +150,6 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
     given = {"target": target, **form._asdict(), "decimal": decimal, "large": None}
     if wrong := [name for name, value in given.items() if value is not None]:
         raise ValueError(f"--{wrong[0]} is for CSV files; {text} is {kind}")
-
-
-def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
-    """Return the value of ``--impute``, if it is one."""
-    if value not in (None, "median", "most-frequent"):
-        raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
-    return cast(Literal["median", "most-frequent"] | None, value)
 
 
 def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
@@ -225,61 +217,23 @@ def by_features(
     penalty = settings.get("penalty")
     if penalty is None:
         return dict(settings)
-    changes: dict[str, Any] = {}
-    made: list[tuple[int, str | None]] = []
+    places: list[int] = []  # column of each feature
+    indicators: dict[object, list[object]] = {}  # features of each column of text
     if preparation is not None:
         from polyopt.models.raw_units import RawUnits
 
         table = columns or [f"x{j}" for j in range(int(preparation.n_features_in_))]
-        raw = RawUnits.of([("preparation", preparation)], table)
-        made = [(feature.column, feature.text) for feature in raw.features]
-    numbers: dict[str, int] = {}
-    for number, name in enumerate(names or ()):
-        numbers.setdefault(name, number)
-    indicators: dict[str, list[int]] = {}
-    for number, (place, text) in enumerate(made):
-        if text is not None and place < len(columns or ()):
-            indicators.setdefault((columns or ())[place], []).append(number)
-
-    def members(part: Any) -> list[object]:
-        """Return the features of a group."""
-        own: list[object] = []
-        for key in part if isinstance(part, (list, tuple)) else [part]:
-            if isinstance(key, str) and key not in numbers:
-                if key not in indicators:
-                    known = _listed([*numbers, *indicators])
-                    raise ValueError(
-                        f"feature_groups: no feature is called {visible(key)}; there are {known}"
-                    )
-                own += indicators[key]
-            else:
-                own.append(numbers[key] if isinstance(key, str) else key)
-        return own
-
-    if isinstance(signs := penalty.signs, Mapping):
-        for key in signs:
-            if isinstance(key, str) and key not in numbers:
-                raise _unknown_sign(key, names or (), list(numbers), indicators)
-        changes["signs"] = {numbers.get(key, key): sign for key, sign in signs.items()}
-    groups = penalty.feature_groups
-    if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
-        changes["feature_groups"] = [members(p) if isinstance(p, (list, tuple, str)) else p for p in groups]
-    elif groups is None and penalty.group and any(text is not None for _, text in made):
-        changes["feature_groups"] = [place for place, _ in made]
-    return {**settings, "penalty": replace(penalty, **changes) if changes else penalty}
-
-
-def _unknown_sign(
-    key: str, names: Sequence[str], known: list[str], indicators: Mapping[str, list[int]]
-) -> ValueError:
-    """Return the error for a sign of a text column, or of a feature that is not there."""
-    if key in indicators:
-        texts = _listed([names[number] for number in indicators[key]])
-        return ValueError(f"signs: the column {visible(key)} is of text; name one of {texts}")
-    return ValueError(f"signs: no feature is called {visible(key)}; there are {_listed(known)}")
-
-
-def _listed(names: list[str]) -> str:
-    if not names:
-        return "none with a name: give numbers, from 0"
-    return first_of([visible(name) for name in names], 10)
+        for number, feature in enumerate(RawUnits.of([("preparation", preparation)], table).features):
+            places.append(feature.column)
+            if feature.text is not None:
+                indicators.setdefault(table[feature.column], []).append(number)
+    groups: Any = penalty.feature_groups
+    if groups is None and penalty.group and indicators:
+        groups = places
+    elif isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
+        parts = [[part] if isinstance(part, str) else part for part in groups]
+        groups = [
+            [one for key in part for one in indicators.get(key, [key])]
+            if isinstance(part, (list, tuple)) else part for part in parts
+        ]  # fmt: skip
+    return {**settings, "penalty": replace(penalty, feature_groups=groups).numbered(names or ())}

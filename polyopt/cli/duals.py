@@ -20,7 +20,6 @@ from polyopt.cli.console import (
     warnings_as_sentences,
 )
 from polyopt.cli.data import Form, check_data, check_faces, load_data
-from polyopt.cli.options import complete_data
 from polyopt.methods import Method
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
@@ -36,9 +35,7 @@ _NUMBERS = ("sample", "face", "multiplier", "value", "p", "slope", "elasticity")
 
 def duals(
     method: options.MethodName = DEFAULT_METHOD,
-    data: Annotated[
-        str, Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
-    ] = "ionosphere",
+    data: Annotated[str, Option(help="Name of a data set, or path of a file.")] = "ionosphere",
     top: Annotated[int, Option(min=1, help="Rows to print of each letter.")] = 10,
     csv: Annotated[bool, Option("--csv", help="Print all rows as CSV.")] = False,
     solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.EXACT,

@@ -24,6 +24,7 @@ from polyopt.cli.data import Form, by_features, check_data, check_faces, load_da
 from polyopt.cli.models import probabilities_of, size_text
 from polyopt.cli.options import among, complete_data
 from polyopt.foreign.programs import PROGRAMS
+from polyopt.foreign import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ if TYPE_CHECKING:
 _KeepData = Annotated[
     bool, Option("--keep-data", help="Keep the training data in the file: certificates and duals need them.")
 ]
-_Data = Annotated[
-    str, Argument(help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data)
-]
+_Data = Annotated[str, Argument(help="Name of a data set, or path of a CSV or svmlight file.")]
 _Scale = Annotated[bool, Option(help="Scale the features to unit variance; the model keeps the scaling.")]
 _Claim = Annotated[
     Path | None, Option("--certificate", help="File for the certificate, such as claim.json, to be checked.")
@@ -188,10 +187,7 @@ def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:
 
 def certify(
     model: Annotated[Path | None, Argument(help="Model saved by polyopt fit --keep-data.")] = None,
-    data: Annotated[
-        str | None,
-        Argument(help="The data it was fitted to: a name or a file.", autocompletion=complete_data),
-    ] = None,
+    data: Annotated[str | None, Argument(help="The data it was fitted to: a name or a file.")] = None,
     out: Annotated[Path | None, Option(help="File to write the claim in, such as claim.json.")] = None,
     coefficients: Annotated[
         Path | None,
@@ -202,12 +198,9 @@ def certify(
     ] = None,
     of: Annotated[
         str | None,
-        Option("--data", help="The data that it is of, as that package saw them: a name or a file.",
-                     autocompletion=complete_data),
+        Option("--data", help="The data that it is of, as that package saw them: a name or a file."),
     ] = None,
-    program: Annotated[
-        str, Option(help=f"Its program: {', '.join(PROGRAMS)}.", autocompletion=among(*PROGRAMS))
-    ] = next(iter(PROGRAMS)),
+    program: Annotated[str, Option(help=f"Its program: {', '.join(PROGRAMS)}.")] = next(iter(PROGRAMS)),
     positive: Annotated[
         str | None, Option(help="Label where w'x + b is positive; by default the second in order.")
     ] = None,

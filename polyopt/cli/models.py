@@ -6,10 +6,9 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -95,50 +94,30 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
 
 def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the printed lines, each a name and a text."""
-    yield "method", f"{facts['method']}: {facts['title']}"
-    settings = facts["settings"] or {}
-    yield "settings", ", ".join(f"{name}={value}" for name, value in settings.items()) or _UNKNOWN
-    yield "parameters", ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
-    claim = facts["claim"]
-    if isinstance(claim, dict):
-        yield "claim", str(claim.get("sentence"))
-        names = ("primal", "bound", "gap", "relative_gap")
-        yield "", ", ".join(f"{name.replace('_', ' ')} {claim.get(name)}" for name in names)
-    else:
-        reason = "none: the fit was interrupted before it was certified"
-        yield "claim", reason if facts["fitted"] else _UNKNOWN
-    yield "status", " ".join(map(str, facts["status"] or [_UNKNOWN]))
-    yield "classes", f"{len(facts['classes'])}: {_first_values(facts['classes'])}"
-    yield "probabilities", facts["probabilities"]
-    yield "target", str(facts["target"])
-    features = "without names" if facts["features"] is None else _first_values(facts["features"])
-    yield "features", f"{facts['n_features']}: {features}"
-    yield "steps", ", then ".join(f"{name} ({kind})" for name, kind in facts["steps"])
-    data, text = facts["data"], "{name}: {samples} samples, SHA-256 {sha256}"
-    yield "data", text.format(**data) if isinstance(data, dict) else _UNKNOWN
-    yield "holds data", "yes" if facts["holds_data"] else "no (fit with --keep-data for it)"
-    yield "fitted", str(facts["fitted"] or _UNKNOWN)
-    versions = facts["versions"] or {}
-    yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items()) or _UNKNOWN
-    yield "size", size_text(facts["size"])
-
-
-def _first_values(values: list[Any]) -> str:
-    more = f", ... ({len(values)} in all)" if len(values) > 20 else ""
-    return ", ".join(str(value) for value in values[:20]) + more
-
-
-class Precision(StrEnum):
-    """Type of the numbers of an exported graph."""
-
-    FLOAT64 = "float64"
-    FLOAT32 = "float32"
+    for name, value in facts.items():
+        if name == "features" and value is None:
+            text = "without names"
+        elif name == "claim" and value is None and facts["fitted"]:
+            text = "none: the fit was interrupted before it was certified"
+        elif value in (None, {}, []):
+            text = _UNKNOWN
+        elif name == "size":
+            text = size_text(value)
+        elif isinstance(value, dict):
+            text = ", ".join(f"{key} {part}" for key, part in value.items())
+        elif isinstance(value, list):
+            parts = [" ".join(part) if isinstance(part, list) else str(part) for part in value]
+            more = f", ... ({len(parts)} in all)" if len(parts) > 20 else ""
+            text = ", ".join(parts[:20]) + more
+        else:
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+        yield name.replace("_", " "), text
 
 
 def export(
     model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     out: Annotated[Path, Option(help="File to write, such as model.onnx.")],
-    dtype: Annotated[Precision, Option(help="Type of the graph's numbers.")] = Precision.FLOAT64,
+    dtype: Annotated[Literal["float64", "float32"], Option(help="Type of the graph's numbers.")] = "float64",
 ) -> None:
     """Write the whole pipeline of a saved model as an ONNX graph, for other programs.
 
@@ -148,26 +127,15 @@ def export(
     """
     check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))
-    made = load_saved(model).to_onnx(dtype.value)
+    made = load_saved(model).to_onnx(dtype)
     content = made.SerializeToString()
     write_bytes(out, content)
     inputs = ", ".join(tensor.name for tensor in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype.value}, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype}, opset {opset}, input {inputs}")
 
 
 _DIGITS = 3  # significant digits in text and Markdown, by default
-
-
-class Output(StrEnum):
-    """Form in which rules are printed."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    SQL = "sql"
-    PYTHON = "python"
-    CSV = "csv"
 
 
 def rules(
@@ -183,7 +151,10 @@ def rules(
     data: Annotated[
         str | None, Option(help="File or data set on which rules and model are compared.")
     ] = None,
-    form: Annotated[Output, Option("--format", help="What the rules are printed as.")] = Output.TEXT,
+    form: Annotated[
+        Literal["text", "markdown", "json", "sql", "python", "csv"],
+        Option("--format", help="What the rules are printed as."),
+    ] = "text",
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
 ) -> None:
@@ -198,19 +169,19 @@ def rules(
     check_is_file(model, "model")
     if data is not None:
         check_data(data)
-    saved, is_text = load_saved(model), form in (Output.TEXT, Output.MARKDOWN)
+    saved, is_text = load_saved(model), form in ("text", "markdown")
     digits = _DIGITS if digits is None and is_text else digits
     from polyopt.models.rules import Rules
     from polyopt.polytope.rules import as_markdown
 
-    if len(saved.pairs) > 1 and not is_text and form is not Output.JSON:
-        raise ValueError(f"--format {form.value} is of two classes; those of {model} vote by pairs")
+    if len(saved.pairs) > 1 and not is_text and form != "json":
+        raise ValueError(f"--format {form} is of two classes; those of {model} vote by pairs")
     try:
         pairs = [Rules.of(part, visible if is_text else str) for part in saved.pairs]
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
     parts = [] if data is None else _parts_of(saved, data, Form(separator, decimal))
-    formatted: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
+    formatted: Callable[[str], str] = as_markdown if form == "markdown" else str
     content: list[tuple[Model, dict[str, Any]]] = []
     for whole in pairs:
         most = terms if fidelity is None else whole.fewest_terms(parts[0][1], fidelity, digits)
@@ -221,20 +192,20 @@ def rules(
             texts = [formatted(text) for text in whole.texts(digits or _DIGITS, most, visible)]
             texts = [formatted(_pair_of(whole.model)), *texts] if len(pairs) > 1 else texts
             emit("".join(f"{text}\n\n" for text in texts))
-            end = "\n\n" if form is Output.MARKDOWN or whole is not pairs[-1] else "\n"
+            end = "\n\n" if form == "markdown" or whole is not pairs[-1] else "\n"
             emit("".join(f"{formatted(remark)}{end}" for remark in remarks))
-        elif form is Output.JSON:
+        elif form == "json":
             agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
             values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}
             content.append((whole.model, values | {"agreement": agreement, "remarks": remarks}))
-        elif form is Output.CSV:
+        elif form == "csv":
             emit("".join(polytope.to_frame().to_csv(lineterminator="\n") for polytope in short.polytopes))
             for remark in remarks:
                 say(remark)
         else:
-            code, mark = (short.to_sql(), "-- ") if form is Output.SQL else (short.to_python(), "# ")
+            code, mark = (short.to_sql(), "-- ") if form == "sql" else (short.to_python(), "# ")
             emit("".join(f"{mark}{remark}\n" for remark in remarks) + f"{code}\n")
-    if form is Output.JSON:
+    if form == "json":
         emit(_as_json(content))
 
 

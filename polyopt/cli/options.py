@@ -1,82 +1,36 @@
-"""Options shared by commands, their completions, and the settings of methods among them."""
+"""Options shared by commands, and the settings of methods among them."""
 
 import ast
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
 from polyopt.methods import METHODS, Method
-from polyopt.methods.registry import BUILT_IN, answering_for, families, is_family
-
-
-def among(*words: str) -> Callable[[str], list[str]]:
-    """Complete one of some words."""
-    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
-
-
-def complete_method(incomplete: str) -> list[str]:
-    """Methods, those of other packages among them."""
-    return among(*METHODS)(incomplete)
-
-
-def complete_methods(incomplete: str) -> list[str]:
-    """Return the last of several methods with commas between."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in complete_method(last)]
-
-
-def complete_data(incomplete: str) -> list[str]:
-    """Return names of data sets; the shell adds files where it finds none."""
-    from polyopt.datasets import names
-
-    return among(*names())(incomplete)
-
-
-def complete_family(incomplete: str) -> list[str]:
-    """Return families of programs."""
-    return among(*(name.replace("_", "-") for name in families()))(incomplete)
-
-
-def complete_program(incomplete: str) -> list[str]:
-    """Families, methods, and the programs of a family whose name stands before a dot."""
-    family, dot, _ = incomplete.partition(".")
-    if not dot:
-        return list(dict.fromkeys([*complete_family(incomplete), *complete_method(incomplete)]))
-    from polyopt.methods.programs import programs_of
-
-    name = family.replace("-", "_")
-    return among(*programs_of(name))(f"{name}{incomplete[len(family) :]}") if is_family(name) else []
-
-
-_KERNELS = ("linear", "rbf", "poly", "sigmoid")
+from polyopt.methods.registry import BUILT_IN, answering_for
 
 MethodName = Annotated[
-    str,
-    Option("--method", autocompletion=complete_method,
-           help=f"One of {', '.join(BUILT_IN)}, or a method of another package."),
-]  # fmt: skip
+    str, Option("--method", help=f"One of {', '.join(BUILT_IN)}, or a method of another package.")
+]
 C = Annotated[float | None, Option("--C", help="Cost of a unit of slack.")]
 B = Annotated[float | None, Option("--B", help="Bound on the outputs; the method chooses one by default.")]
 D = Annotated[float | None, Option("--D", help="Share of the output variance, 0 to 1.")]
-Kernel = Annotated[str | None, Option(autocompletion=among(*_KERNELS), help="linear, rbf, poly or sigmoid.")]
+Kernel = Annotated[Literal["linear", "rbf", "poly", "sigmoid"] | None, Option(help="Kernel.")]
 Gamma = Annotated[
     str | None,
-    Option(autocompletion=among("scale", "auto"),
-           help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
-]  # fmt: skip
+    Option(help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
+]
 Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
 Numbers = Annotated[
     int | None,
     Option(min=1, help="Search logistic polytopes of so many weights, biases and knots."),
 ]
 Calibration = Annotated[
-    str | None,
-    Option(autocompletion=among("sigmoid", "isotonic"),
-           help="Probabilities, calibrated on samples held out: sigmoid or isotonic."),
-]  # fmt: skip
+    Literal["sigmoid", "isotonic"] | None,
+    Option(help="Probabilities, calibrated on samples held out."),
+]
 TimeLimit = Annotated[float | None, Option(help="Seconds at most.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[
@@ -97,7 +51,9 @@ Categorical = Annotated[
     str | None,
     Option(help="Columns of text to make indicators of: all, or names or places with commas between."),
 ]
-Impute = Annotated[str | None, Option(help="Fill missing values by the column's: median or most-frequent.")]
+Impute = Annotated[
+    Literal["median", "most-frequent"] | None, Option(help="Fill missing values by this value of the column.")
+]
 Force = Annotated[
     bool, Option("--force", help="Let the output replace a file that is read and, after Ctrl-C, any other.")
 ]
@@ -135,8 +91,6 @@ def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, An
         if name in _OWN:
             raise ValueError(f"--set: {name} has an option of its own, {_OWN[name]}")
         settings[name] = value
-    if settings.get("kernel", "linear") not in _KERNELS:
-        raise ValueError(f"--kernel must be one of {', '.join(_KERNELS)}, not {settings['kernel']!r}")
     gamma = settings.get("gamma")
     if gamma is not None and gamma not in ("scale", "auto"):
         try:

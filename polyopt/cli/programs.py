@@ -11,7 +11,6 @@ from polyopt.base.files import check_target
 from polyopt.base.table import Column, terminal_table
 from polyopt.cli import options
 from polyopt.cli.console import output, progress, raise_if_stopped, say, tell
-from polyopt.cli.options import complete_family
 from polyopt.methods.registry import families
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ _FULL_WIDTH = 110  # columns from which the source stands beside the name
 
 def catalogue(
     family: Annotated[
-        str | None,
-        Argument(help="A family (rmm); all by default.", show_default=False, autocompletion=complete_family),
+        str | None, Argument(help="A family (rmm); all by default.", show_default=False)
     ] = None,
 ) -> None:
     """List every program: paper, equation, class, size, and the dual beside it.

@@ -1,14 +1,12 @@
 """``polyopt show``: programs as they are printed, and the exact optimum of a small table."""
 
 from dataclasses import replace
-from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from polyopt.cli import options
-from polyopt.cli.options import complete_program
 
 if TYPE_CHECKING:
     from polyopt.certificates.claims.refine import ExactSolution
@@ -17,21 +15,11 @@ if TYPE_CHECKING:
 _NAME_HELP = "A family (rmm), a method (rmm-rbf) or a program (rmm.qp)."
 
 
-class Format(StrEnum):
-    """Format of a printed program."""
-
-    TEXT = "text"
-    LATEX = "latex"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
 def show(
-    name: Annotated[
-        str | None,
-        typer.Argument(help=_NAME_HELP, show_default=False, autocompletion=complete_program),
-    ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
+    name: Annotated[str | None, typer.Argument(help=_NAME_HELP, show_default=False)] = None,
+    format: Annotated[
+        Literal["text", "latex", "markdown", "html"], typer.Option(help="How to print it.")
+    ] = "text",
     solve: Annotated[
         str | None, typer.Option(help="A small table of two classes: print its optimum in fractions.")
     ] = None,
@@ -59,7 +47,7 @@ def show(
             typer.echo(f"{family.replace('_', '-')}: {', '.join(entry.name for entry in members)}")
         return
     wanted = name.strip().replace("-", "_")
-    if is_family(wanted) and format is Format.TEXT:
+    if is_family(wanted) and format == "text":
         typer.echo(text_of_family(family_module(wanted), entries((wanted,))))
         return
     method = METHODS.get(name)
@@ -67,12 +55,12 @@ def show(
         programs = find_programs(name)
     else:
         programs = [program for part in method.programs for program in find_programs(part)]
-    if format is Format.HTML:
+    if format == "html":
         from polyopt.report.programs import programs_page
 
         typer.echo(programs_page(programs))
         return
-    printer = {Format.LATEX: "_repr_latex_", Format.MARKDOWN: "_repr_markdown_"}.get(format, "__str__")
+    printer = {"latex": "_repr_latex_", "markdown": "_repr_markdown_"}.get(format, "__str__")
     typer.echo("\n\n".join(getattr(program, printer)() for program in programs))
 
 

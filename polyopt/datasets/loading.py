@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polyopt.base.files import replacing, temporary_folder
+from polyopt.base.files import replacing
 from polyopt.datasets.dataset import Dataset, Features, Labels
 from polyopt.datasets.named_sets import ENTRIES, Entry, find_entry
 from polyopt.datasets.source import DataFileError
@@ -146,11 +146,10 @@ def _how_to_get(entry: Entry) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloaded sets; a temporary one for users without a home."""
+    """Return the folder of downloaded sets, and of the handbook."""
     import pooch
 
-    folder, spare = Path(pooch.os_cache("polyopt")), temporary_folder()
-    return folder if folder.is_absolute() or spare is None else spare
+    return Path(pooch.os_cache("polyopt"))
 
 
 def retrieve(url: str, folder: Path, digest: str = "") -> Path:

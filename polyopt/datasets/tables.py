@@ -109,23 +109,15 @@ def as_known(labels: Labels, known: Labels) -> Labels:
     """
     if labels.dtype.kind == known.dtype.kind or {labels.dtype.kind, known.dtype.kind} <= set("iuf"):
         return labels
-    by_text = {str(label): label for label in known.tolist()}
-    if labels.dtype.kind in "iuf":
-        by_number = {
-            number: label for text, label in by_text.items() if (number := _number(text)) is not None
-        }
-        replaced = [by_text.get(str(label), by_number.get(label, label)) for label in labels.tolist()]
-    else:
-        plain = {label: str(int(label)) for label in labels.tolist() if _WHOLE.fullmatch(label)}  # no plus
-        replaced = [by_text.get(x, by_text.get(plain.get(x, x), x)) for x in labels.tolist()]
-    return np.array(replaced, dtype=object)
+    same = {_plain(str(label)): label for label in known.tolist()} | {str(x): x for x in known.tolist()}
+    return np.array([same.get(str(x), same.get(_plain(str(x)), x)) for x in labels.tolist()], dtype=object)
 
 
-def _number(text: str) -> float | int | None:
-    try:
-        return int(text) if _WHOLE.fullmatch(text) else float(text)
-    except ValueError:
-        return None
+def _plain(text: str) -> str:
+    """Return a whole number without its plus and its fraction, and any other text as it is."""
+    if _WHOLE.fullmatch(text):
+        return str(int(text))
+    return str(int(float(text))) if _NUMBER.fullmatch(text) and float(text).is_integer() else text
 
 
 # -- the layout of a table ----------------------------------------------------------------------------

@@ -555,7 +555,7 @@ class FaceClassifier(PairwiseClassifier):
 
     def explain(
         self, x: SamplesLike, *, held: Sequence[str | int] = (),
-        bounds: str | tuple[ArrayLike, ArrayLike] | None = None, top: int = 5,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5,
     ) -> SampleExplanation:  # fmt: skip
         """Explain the label of a sample, with the nearest point of the other label (two classes).
 
@@ -565,9 +565,8 @@ class FaceClassifier(PairwiseClassifier):
             The sample.
         held : sequence of str or int
             Features that may not change: their names, or their numbers.
-        bounds : "data" or pair of array_like of shape (m,), optional
-            Lower and upper bounds of the features at the nearest point; "data" takes the ranges of the
-            training data, extended to the values of the sample.
+        bounds : pair of array_like of shape (m,), optional
+            Lower and upper bounds of the features at the nearest point.
         top : int
             Number of terms and changes in the text.
 

@@ -21,14 +21,8 @@ def explain_prediction(
     machine: Any, x: Any, held: Sequence[str | int], bounds: Any, top: int
 ) -> SampleExplanation:
     """Explain the label of one sample; see :meth:`polyopt.estimators.faces.FaceClassifier.explain`."""
-    model, data = decision_model_of(machine), _training_samples(machine)
-    sample = _single_sample(machine, x)
-    if isinstance(bounds, str):
-        if bounds != "data" or data is None:
-            reason = "needs training data, dense and kept" if bounds == "data" else "is not known"
-            raise ValueError(f"bounds={bounds!r} {reason}: give a pair, the least and the largest values")
-        bounds = np.minimum(data.min(axis=0), sample), np.maximum(data.max(axis=0), sample)
-    return explain_sample(model, sample, held=held, bounds=bounds, top=top, data=data)
+    model, sample = decision_model_of(machine), _single_sample(machine, x)
+    return explain_sample(model, sample, held=held, bounds=bounds, top=top, data=_training_samples(machine))
 
 
 def explain_classifier(machine: Any, X: Any, y: Any, top: int) -> ModelExplanation:

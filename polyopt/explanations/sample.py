@@ -34,11 +34,7 @@ from polyopt.explanations.decision_model import (
 from polyopt.polytope.nearest import Nearest, Question, nearest
 
 _MIN_RELATIVE_MEAN = 1e-12  # multiple of a feature's spread, below which its mean is a rounding error
-# The search for the crossing by its depth, the distance from the boundary in spreads.
-_FIRST_DEPTH, _MAX_DEPTH = 1e-15, 2.0  # first and largest depth
-_DEPTH_FACTOR = 8.0  # between two depths
-_ROUNDING_DEPTH = 1e-6  # depth up to which no smaller one is searched, since the difference is rounding
-_BISECTIONS = 30  # halvings of the last interval of depths
+_DEPTHS = 2.0 ** np.arange(-50, 2)  # of the search for the crossing: distances from the boundary, in spreads
 
 
 # -- the explanation -------------------------------------------------------------------------------------
@@ -258,25 +254,12 @@ def _counterfactual(
 
 
 def _crossing(model: DecisionModel, result: Nearest, label: Any) -> Array | None:
-    """Return the point of least depth to which the classifier gives another label; None without one.
-
-    The depth grows geometrically until a point crosses, and is then refined by bisection.
-    """
-
-    def is_across(point: Array | None) -> bool:
-        return point is not None and bool(model.predict(point[None])[0] != label)
-
-    if is_across(result.point):
-        return result.point
-    depth, too_small = _FIRST_DEPTH, 0.0
-    while depth <= _MAX_DEPTH and not is_across(result.deeper(depth)):
-        too_small, depth = depth, _DEPTH_FACTOR * depth
-    if depth > _MAX_DEPTH:
-        return None
-    for _ in range(_BISECTIONS if depth > _ROUNDING_DEPTH else 0):
-        middle = 0.5 * (too_small + depth)
-        too_small, depth = (too_small, middle) if is_across(result.deeper(middle)) else (middle, depth)
-    return result.deeper(depth)
+    """Return the first point, by depth, to which the classifier gives another label; None without one."""
+    for depth in (0.0, *_DEPTHS.tolist()):
+        point = result.deeper(depth) if depth else result.point
+        if point is not None and model.predict(point[None])[0] != label:
+            return point
+    return None
 
 
 # -- as text -------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 
 import formulations
 import polyopt
-from polyopt.base.files import check_folder, is_writable, replacing_folder, temporary_folder
+from polyopt.base.files import check_folder, replacing_folder
 from polyopt.base.text import visible
 
 
@@ -168,12 +168,10 @@ def digest() -> str:
 
 
 def site_folder() -> Path:
-    """Return the folder of this version's site: in the cache or, if that is read-only, a temporary one."""
+    """Return the folder of this version's site, in the cache."""
     from polyopt.datasets.loading import cache_folder
 
-    name = Path("handbook", f"{polyopt.__version__}-{digest()}")
-    cached, spare = cache_folder() / name, temporary_folder()
-    return cached if spare is None or (cached / MARK).is_file() or is_writable(cached) else spare / name
+    return cache_folder() / "handbook" / f"{polyopt.__version__}-{digest()}"
 
 
 def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:

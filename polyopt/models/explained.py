@@ -1,6 +1,7 @@
 """Explanations of a saved model in the columns and units of its table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
 from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
+from polyopt.explanations.classifier import decision_model_of
 from polyopt.explanations.decision_model import Column, DecisionModel
 from polyopt.models.model import Model
 from polyopt.models.raw_units import RawUnits
@@ -40,21 +42,14 @@ def subject_of(model: Model) -> DecisionModel:
 
     ValueError: a machine without faces or of more than two classes, or steps without units of a table.
     """
-    rules = Rules.of(model)
-    kind: Any = "polytope" if len(rules.polytopes) == 1 else "difference"
-    labels = (rules.inside[0], rules.outside[0])
-    if rules.is_union:
-        kind = "union"
-    elif kind == "difference":
-        labels = (rules.outside[1], rules.outside[0])
-
-    raw = model.raw_units
+    rules, raw, machine = Rules.of(model), model.raw_units, model.estimator
 
     def predict(X: Array) -> NDArray[Any]:
-        answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, raw.scaled(X)))
-        return answer
+        labels: NDArray[Any] = machine.predict(named_as(machine, raw.scaled(X)))
+        return labels
 
-    return DecisionModel(rules.polytopes, kind, labels, predict, _columns(raw))
+    own = decision_model_of(machine)
+    return replace(own, polytopes=rules.polytopes, predict=predict, columns=_columns(raw))
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:

@@ -5,9 +5,7 @@ markers. Figures are made without pyplot, which would keep each until it is clos
 """
 
 import io
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -16,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyopt.base.files import temporary_folder
 from polyopt.base.text import escape
 
 # Matplotlib's classes: it is imported when something is drawn.
@@ -41,18 +38,6 @@ _STYLE = {
     "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
     "grid.color": GRID, "grid.linewidth": 0.6, "legend.frameon": False, "legend.fontsize": 8,
 }  # fmt: skip
-
-
-def _set_matplotlib_cache() -> None:
-    """Set a cache for matplotlib if the home is read-only, else each process lists the fonts anew."""
-    is_set = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
-    if is_set or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
-        return
-    if folder := temporary_folder():
-        os.environ["MPLCONFIGDIR"] = str(folder / "matplotlib")
-
-
-_set_matplotlib_cache()
 
 
 @contextmanager

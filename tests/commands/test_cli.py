@@ -500,7 +500,7 @@ def test_unknown_data_lists_what_is_known(command):
         (("--method", "rmm", "--faces", "2"), r"--faces is not a setting of rmm; it is one of cpm"),
         (
             ("--kernel", "precomputed"),
-            r"--kernel must be one of linear, rbf, poly, sigmoid, not 'precomputed'",
+            r"'--kernel': .*'precomputed' is not one of 'linear', 'rbf', 'poly', 'sigmoid'",
         ),
         (("--method", "rmm-rbf", "--gamma", "wide"), r"--gamma must be scale, auto or a number, not 'wide'"),
         (("--method", "rmm-rbf", "--gamma", "-1"), r"'gamma' parameter.*-1"),

@@ -273,7 +273,7 @@ def test_the_commands_that_fit_take_texts_and_gaps(tmp_path, command):
         (("--categorical", "hue"), r"categorical='hue' is not a feature column of .*; it has size, colour"),
         (("--categorical", "kind"), r"categorical='kind' is not a feature column"),
         (("--categorical", "9"), r"categorical=9 is not a feature column"),
-        (("--impute", "mean"), r"--impute must be median or most-frequent, not 'mean'"),
+        (("--impute", "mean"), r"'--impute': .*'mean' is not one of 'median', 'most-frequent'"),
         (("--decimal", ";"), r"decimal must be '\.' or ',', not ';'"),
         (("--separator", "::"), r"separator must be one character, or comma, .*; not '::'"),
         (("--separator", ","), r"separator and decimal are both ','"),
