@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from polyopt.lab.fitting import Fitted, status_of
 from polyopt.lab.samples import (
-    NO_MULTIPLIERS,
     Words,
     active_faces,
     dual_rows,
@@ -46,7 +45,6 @@ def picture(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[st
         "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
         "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
         "families": family_rows(rows, fitted) if rows.has_multipliers else [],
-        "no_duals": "" if rows.has_multipliers else NO_MULTIPLIERS,
         "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
     described = time.perf_counter()

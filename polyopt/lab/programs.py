@@ -63,7 +63,7 @@ def _typeset(name: str) -> dict[str, Any]:
     [program] = find_programs(name)
     where = (*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program)))
     return {
-        "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
+        "name": program.name, "title": program.title, "source": program.source,
         "objective": mathml(objective_latex(program), display=True),
         "rows": {
             row.name: {
