@@ -16,8 +16,9 @@ from formulations.language.clock import Clock
 from polyopt.base.progress import Listener
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
-from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
+from polyopt.lab.picture import MAX_NODES, drawing, picture, read_grid
 from polyopt.lab.programs import program_shown
+from polyopt.lab.samples import Words, dual_rows, rows_by_sample, samples_of
 from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, menu
 from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
@@ -78,14 +79,19 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
-    """Explain one point of the last picture."""
+    """Return a point's rows in sentences, and whether and why it is a support vector of the last picture."""
     if last is None:
         raise ValueError("there is no picture yet whose point could be explained")
     number, fitted = last
-    sample = told.get("sample")
-    if type(sample) is not int or not 0 <= sample < len(fitted.state.y):
-        raise ValueError(f"sample must be a whole number from 0 to {len(fitted.state.y) - 1}")
-    return {"kind": "explain", "of": number, **explained(fitted, sample)}
+    sample, n = told.get("sample"), len(fitted.state.y)
+    if type(sample) is not int or not 0 <= sample < n:
+        raise ValueError(f"sample must be a whole number from 0 to {n - 1}")
+    rows, words, label = dual_rows(fitted), Words(fitted), int(fitted.state.y[sample])
+    at_point = rows_by_sample(rows, n)[sample]
+    return {
+        "kind": "explain", "of": number, "rows": [words.row(row, label) for row in at_point],
+        "why": words.why(at_point, label, samples_of(rows, fitted)["support"][sample]),
+    }  # fmt: skip
 
 
 def _solve(context: Context) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from polyopt.base.table import Column, R
 from polyopt.base.text import escape
 
 
-def part(name: str) -> str:
-    """Return the text of a file beside this one."""
-    return resources.files("polyopt.report").joinpath(name).read_text(encoding="utf-8")
+def part(name: str, package: str = "polyopt.report") -> str:
+    """Return the text of a file of a package."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 class Contents:
