@@ -178,6 +178,8 @@ def show(record: Mapping[str, float], make_point: Callable[[], Mapping[str, Any]
 # -- lines on standard error -----------------------------------------------------------------------------
 
 _UNITS = ("iteration", "round", "epoch", "pass")  # names of the iteration's number in a record
+_PHRASES = {"rows": "{:,.0f} kernel rows", "best": "best {:.6g}", "elite_threshold": "elite up to {:.6g}",
+            "nodes": "{:,.0f} nodes"}  # fmt: skip
 
 
 def printer(title: str, interval: float = 1.0) -> Callable[[Mapping[str, float]], None]:
@@ -202,8 +204,5 @@ def describe(record: Mapping[str, float]) -> str:
         parts += [f"objective {record['objective']:.6g}"]
     gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
     parts += [f"gap {gap:.2e}"] if gap == gap else []
-    parts += [f"{record['rows']:,.0f} kernel rows"] if "rows" in record else []
-    parts += [f"best {record['best']:.6g}"] if "best" in record else []
-    parts += [f"elite up to {record['elite_threshold']:.6g}"] if "elite_threshold" in record else []
-    parts += [f"{record['nodes']:,.0f} nodes"] if "nodes" in record else []
+    parts += [words.format(record[name]) for name, words in _PHRASES.items() if name in record]
     return ", ".join(parts)

@@ -190,12 +190,12 @@ def _summary(rows: list[Row], ratio: float) -> Summary:
     def largest(values: Iterable[float]) -> float:
         return max((value for value in values if not np.isnan(value)), default=np.nan)
 
-    sizes = [np.nan if row.complexity is None else float(row.complexity) for row in fitted]
     return Summary(
         first.data, first.method, first.solver, len(rows), failed,
         mean(row.objective for row in fitted), mean(row.bound for row in fitted),
         largest(row.relative_gap for row in fitted), largest(row.residual for row in fitted),
-        max((row.claim for row in rows), key=_CLAIMS.index), mean(sizes), first.counts,
+        max((row.claim for row in rows), key=_CLAIMS.index),
+        mean(np.nan if row.complexity is None else row.complexity for row in fitted), first.counts,
         *error, mean(row.seconds for row in fitted),
     )  # fmt: skip
 

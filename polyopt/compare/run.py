@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -113,80 +113,68 @@ def compare(
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _number_names([load(each) if isinstance(each, str) else each for each in several])
     datasets = tuple(prepare(dataset, seed) for dataset in loaded)
-    race = _Race(by_method, seed, time_limit, prove, on_row)
+    solvers = {name: find_method(name).solvers(prove) for name in by_method}
     counts = [1 if first.published else splits for first in datasets]
+    rows: list[Row] = []
     interrupted = False
+
+    def fits_of(data: Prepared, split: int, clock: Clock, step: Step) -> Iterator[Row]:
+        for name, of_method in by_method.items():
+            for row in _fits(
+                find_method(name), solvers[name], data, of_method, time_limit, seed, clock, step
+            ):
+                yield replace(row, split=split, seed=seed)
+
     try:
-        with running(Clock()) as race.clock, steps(sum(counts) * race.size, "fit") as step:
+        n_fits = sum(counts) * sum(map(len, solvers.values()))
+        with running(Clock()) as clock, steps(n_fits, "fit") as step:
             for name, of_method in by_method.items():
                 step.name(f"importing {name}")
                 _warm_up(find_method(name), prove, of_method)
             for dataset, first, count in zip(loaded, datasets, counts, strict=True):
                 for split in range(seed, seed + count):
-                    race.run(first if split == seed else prepare(dataset, split), split, step)
-            race.end_if_stopped()
+                    prepared = first if split == seed else prepare(dataset, split)
+                    for row in fits_of(prepared, split, clock, step):
+                        # Pictures need the estimators of the first split; all others would fill the memory.
+                        rows.append(row if split == seed else replace(row, estimator=None))
+                        if on_row is not None:
+                            on_row(row)
+                        if row.status == str(Status.INTERRUPTED):
+                            raise KeyboardInterrupt
+                        step.done()
+            _end_if_stopped(clock)
     except KeyboardInterrupt:
         interrupted = True
     seconds = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, splits,
-        given_text(by_method),
-    )  # fmt: skip
+        tuple(rows), datasets, seed, time_limit, seconds, interrupted, splits, given_text(by_method)
+    )
 
 
-class _Race:
-    """Every method by every solver, on one split after the other."""
+def _fits(
+    method: Method, solvers: Iterable[str], data: Prepared, chosen: Mapping[str, Any],
+    time_limit: float | None, seed: int, clock: Clock, step: Step,
+) -> Iterator[Row]:  # fmt: skip
+    """Yield the row of a method by each solver; the proving one begins at the best point of the others."""
+    settings, error = _settings(method, data, chosen)
+    best: Row | None = None
+    for solver in solvers:
+        _end_if_stopped(clock)
+        step.name(f"{method.name} {solver} on {data.name}")
+        searches = solver == method.proving or (method.is_integer and solver == "exact")
+        seconds = SEARCH_SECONDS if time_limit is None and searches else time_limit
+        fit_args = {"settings": settings, "time_limit": seconds, "seed": seed}
+        start = best.estimator if best is not None and solver == method.proving else None
+        row = _fit(method, solver, fit_args, data, error, start)
+        if row.estimator is not None and (best is None or row.objective < best.objective):
+            best = row
+        yield row
 
-    clock: Clock  # of the whole race, stopped if Ctrl-C ends a fit
 
-    def __init__(
-        self, by_method: Mapping[str, Mapping[str, Any]], seed: int, time_limit: float | None, prove: bool,
-        on_row: Callable[[Row], None] | None,
-    ):  # fmt: skip
-        self.rows: list[Row] = []
-        self._by_method, self._seed = by_method, seed
-        self._time_limit, self._on_row = time_limit, on_row
-        self._solvers = {name: find_method(name).solvers(prove) for name in by_method}
-
-    @property
-    def size(self) -> int:
-        """Number of fits on each split."""
-        return sum(map(len, self._solvers.values()))
-
-    def run(self, data: Prepared, split: int, step: Step) -> None:
-        """Fit all methods on one split; finished rows are kept if it is interrupted."""
-        for name, solvers in self._solvers.items():
-            method = find_method(name)
-            settings, error = _settings(method, data, self._by_method[name])
-            best: Row | None = None
-            for solver in solvers:
-                self.end_if_stopped()
-                step.name(f"{name} {solver} on {data.name}")
-                seconds = self._time_limit
-                searches = solver == method.proving or (method.is_integer and solver == "exact")
-                if seconds is None and searches:
-                    seconds = SEARCH_SECONDS
-                fit_args = {"settings": settings, "time_limit": seconds, "seed": self._seed}
-                start = best.estimator if best is not None and solver == method.proving else None
-                row = _fit(method, solver, fit_args, data, error, start)
-                row = replace(row, split=split, seed=self._seed)
-                if row.estimator is not None and (best is None or row.objective < best.objective):
-                    best = row
-                self._append(row)
-                step.done()
-
-    def end_if_stopped(self) -> None:
-        """Raise KeyboardInterrupt after Ctrl-C in a fit or a search of settings that kept its point."""
-        if self.clock.is_stopped:
-            raise KeyboardInterrupt
-
-    def _append(self, row: Row) -> None:
-        # Pictures need the estimators of the first split; all others would fill the memory.
-        self.rows.append(row if row.split == self._seed else replace(row, estimator=None))
-        if self._on_row is not None:
-            self._on_row(row)
-        if row.status == str(Status.INTERRUPTED):
-            raise KeyboardInterrupt
+def _end_if_stopped(clock: Clock) -> None:
+    """Raise KeyboardInterrupt after Ctrl-C in a fit or a search of settings that kept its point."""
+    if clock.is_stopped:
+        raise KeyboardInterrupt
 
 
 def _number_names(datasets: list[Dataset]) -> list[Dataset]:

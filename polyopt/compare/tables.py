@@ -6,6 +6,7 @@ A terminal has the columns that fit its width; a page has those of an infinite w
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -100,67 +101,62 @@ def _size_head(counts: Iterable[str], width: float) -> str:
     return "/".join(unit if width >= _WORDS_WIDTH or len(unit) < 3 else unit[0] for unit in units)
 
 
-def fit_columns(rows: Sequence[Row], width: float = inf) -> list[Column[Row]]:
-    """Return the columns of single fits for a width."""
-    in_words, has_digits, is_full = (width >= at for at in (_WORDS_WIDTH, _DIGITS_WIDTH, _FULL_WIDTH))
-    digits = 1 if has_digits else 0
+def _columns(rows: Sequence[Row] | Sequence[Summary], width: float) -> list[Column[Any]]:
+    """Return the columns that fits and means share, for a width."""
+    in_words, digits = width >= _WORDS_WIDTH, int(width >= _DIGITS_WIDTH)
 
-    def worst_at(row: Row) -> str:
-        condition, _, where = row.residual_at.partition(" of ")
-        if is_full or not where:
-            return row.residual_at
-        return f"{_SHORT_CONDITIONS.get(condition, condition)} {where}" if has_digits else where
+    def size(row: Row | Summary) -> str:
+        known = row.complexity is not None and not np.isnan(row.complexity)
+        return f"{row.complexity:.1f}".removesuffix(".0") if known else "–"
 
-    columns: list[Column[Row]] = [
+    return [
         Column("method", lambda r: r.method, is_text=True),
-        Column("solver" if has_digits else "by", lambda r: solver_word(r.solver, width), is_text=True),
+        Column("solver" if digits else "by", lambda r: solver_word(r.solver, width), is_text=True),
         Column("objective", lambda r: number(r.objective, 7 + digits)),
         Column("bound", lambda r: number(r.bound, 7 + digits)),
-        Column("gap (abs.)", lambda r: _exponent(r.gap, digits)),
         Column("gap", lambda r: _exponent(r.relative_gap, digits)),
-        Column("worst", lambda r: _exponent(r.residual, digits)),
-        Column("at", worst_at, is_text=True, overflow="cut"),
         Column(
             "claim" if in_words else "", lambda r: _claim_text(r.claim, width), is_text=True,
             colour=lambda r: CLAIMS[r.claim].colour,
         ),
-        Column(
-            _size_head((r.counts for r in rows), width),
-            lambda r: "–" if r.complexity is None else str(r.complexity),
-        ),
+        Column(_size_head((r.counts for r in rows), width), size),
         Column(
             "test error" if in_words else "err %",
             lambda r: _points(r.test_error) + (" %" if in_words and not np.isnan(r.test_error) else ""),
         ),
         Column("seconds" if in_words else "sec", lambda r: duration(r.seconds)),
     ]  # fmt: skip
-    return columns if is_full else [column for column in columns if column.head != "gap (abs.)"]
+
+
+def fit_columns(rows: Sequence[Row], width: float = inf) -> list[Column[Row]]:
+    """Return the columns of single fits for a width."""
+    columns, is_full, digits = _columns(rows, width), width >= _FULL_WIDTH, int(width >= _DIGITS_WIDTH)
+
+    def worst_at(row: Row) -> str:
+        condition, _, where = row.residual_at.partition(" of ")
+        if is_full or not where:
+            return row.residual_at
+        short = _SHORT_CONDITIONS.get(condition, condition)
+        return f"{short} {where}" if digits else where
+
+    columns[5:5] = [
+        Column("worst", lambda r: _exponent(r.residual, digits)),
+        Column("at", worst_at, is_text=True, overflow="cut"),
+    ]
+    if is_full:
+        columns.insert(4, Column("gap (abs.)", lambda r: _exponent(r.gap, digits)))
+    return columns
 
 
 def mean_columns(summaries: Sequence[Summary], width: float = inf) -> list[Column[Summary]]:
     """Return the columns of means for a width."""
-    in_words = width >= _WORDS_WIDTH
-    columns: list[Column[Summary]] = [
-        Column("method", lambda s: s.method, is_text=True),
-        Column("by", lambda s: solver_word(s.solver, width), is_text=True),
-        Column("fits", lambda s: str(s.fits)),
-        Column("objective", lambda s: number(s.objective, 8 if in_words else 5)),
-        Column("gap", lambda s: _exponent(s.relative_gap, 0)),
-        Column(
-            "claim" if in_words else "", lambda s: _claim_text(s.claim, width), is_text=True,
-            colour=lambda s: CLAIMS[s.claim].colour,
-        ),
-        Column(
-            _size_head((s.counts for s in summaries), width),
-            lambda s: "–" if np.isnan(s.complexity) else f"{s.complexity:.1f}".removesuffix(".0"),
-        ),
-        Column("err %", lambda s: _points(s.test_error)),
-        Column("interval", lambda s: _interval(s.test_error_low, s.test_error_high)),
-        Column("sec", lambda s: duration(s.seconds)),
-    ]  # fmt: skip
+    columns = _columns(summaries, width)
+    columns.insert(-1, Column("interval", lambda s: _interval(s.test_error_low, s.test_error_high)))
+    if width < inf:
+        del columns[3]  # the bound
+    columns.insert(2, Column("fits", lambda s: str(s.fits)))
     if width == inf:
-        columns[3:3] = [Column("failed", lambda s: str(s.failed))]
-        columns[5:5] = [Column("bound", lambda s: number(s.bound))]
+        columns.insert(3, Column("failed", lambda s: str(s.failed)))
     return columns
 
 

@@ -28,10 +28,7 @@ def exercises() -> dict[str, Any]:
 
 
 def _of(chapter: str) -> dict[str, Any]:
-    from polyopt.exercises.exercise import Exercise
-
-    known = vars(import_module(f"polyopt.exercises.{chapter}"))
-    return {name: one for name, one in known.items() if isinstance(one, Exercise)}
+    return dict(import_module(f"polyopt.exercises.{chapter}").EXERCISES)
 
 
 def __getattr__(name: str) -> Any:

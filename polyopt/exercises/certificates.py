@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyopt.check import check as checker
-from polyopt.exercises.exercise import Find, Number, words_of
-
-_WORDS = words_of("certificates")
+from polyopt.exercises.exercise import exercises_of
 
 _X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
 _Y = np.array([-1, -1, -1, 1, 1, 1])
@@ -43,9 +41,6 @@ def _refusal(changed: Any) -> str | None:
         except checker.Refused as why:
             return str(why)
     return None
-
-
-certificate_1 = Number(**_WORDS["certificate_1"])
 
 
 def _read(changed: Any) -> dict[str, Any]:
@@ -80,16 +75,6 @@ def _with(path: tuple[Any, ...], value: Any) -> Any:
     return made
 
 
-certificate_2 = Find(
-    **_WORDS["certificate_2"], solution=_broken, judge=_judge_broken,
-    mistakes=(
-        (claim, "Nothing is changed."),
-        (lambda: _with(("claim", "gap"), 0), "The numbers of the claim were changed."),
-        (lambda: _with(("data", "features"), 2), "The data were changed."),
-    ),
-)  # fmt: skip
-
-
 def _judge_true(changed: Any) -> str | None:
     changed = _read(changed)
     if set(changed) != set(claim()):
@@ -100,11 +85,22 @@ def _judge_true(changed: Any) -> str | None:
     return None if why is None else f"The checker refuses it: {why}."
 
 
-certificate_3 = Find(
-    **_WORDS["certificate_3"], solution=lambda: _with(("claim", "gap"), 1), judge=_judge_true,
-    mistakes=(
-        (claim, "Nothing is changed."),
-        (lambda: _with(("claim", "gap"), -1), "No gap is below 0."),
-        (lambda: _with(("claim", "bound"), 5), "The bound is above the optimum."),
-    ),
+EXERCISES = exercises_of(
+    "certificates",
+    certificate_2={
+        "judge": _judge_broken, "solution": _broken,
+        "mistakes": (
+            (claim, "Nothing is changed."),
+            (lambda: _with(("claim", "gap"), 0), "The numbers of the claim were changed."),
+            (lambda: _with(("data", "features"), 2), "The data were changed."),
+        ),
+    },
+    certificate_3={
+        "judge": _judge_true, "solution": lambda: _with(("claim", "gap"), 1),
+        "mistakes": (
+            (claim, "Nothing is changed."),
+            (lambda: _with(("claim", "gap"), -1), "No gap is below 0."),
+            (lambda: _with(("claim", "bound"), 5), "The bound is above the optimum."),
+        ),
+    },
 )  # fmt: skip

@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike
 
 from formulations import cpm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number, finite, whole, words_of
-
-_WORDS = words_of("cpm")
+from polyopt.exercises.exercise import exercises_of, finite, whole
 
 # The inside class is in the middle; +1 is outside, and each outer sample answers at one face.
 _X = np.array([[-3.0], [-2.0], [-1.5], [-0.5], [0.5], [1.5], [2.5], [3.5]])
 _Y = np.array([1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+_DATA = {"X": _X, "y": _Y}
 _MAX_PASSES = 10_000  # over eight samples: some seconds
 _OUTER = np.flatnonzero(_Y > 0)
 
@@ -23,10 +22,6 @@ _OUTER = np.flatnonzero(_Y > 0)
 def _dual() -> Any:
     X, y = two_blobs(6, 2, 0)
     return cpm.fixed_assignment_dual(X, y, 2, np.arange(6) % 2)
-
-
-cpm_1 = Formula(**_WORDS["cpm_1"], program=_dual)
-cpm_2 = Number(**_WORDS["cpm_2"])
 
 
 @cache
@@ -47,9 +42,6 @@ def _judge_assignment(answer: Any) -> str | None:
     if found <= least * (1 + 1e-6):
         return None
     return f"The best machine of that assignment costs {found:.4g}; there is one that costs {least:.4g}."
-
-
-cpm_3 = Find(**_WORDS["cpm_3"], data={"X": _X, "y": _Y}, judge=_judge_assignment)
 
 
 def loss(W: ArrayLike) -> float:
@@ -82,20 +74,21 @@ def _judge_faces(W: Any) -> str | None:
     return None if found < _of_steps() else text
 
 
-cpm_4 = Find(**_WORDS["cpm_4"], data={"X": _X, "y": _Y}, judge=_judge_faces)
-
-_BEST = loss(cpm_4.solution)
-
-
 def _judge_settings(settings: Any) -> str | None:
     known = {"max_iter", "random_state", "sgd__perplexity", "sgd__average"}
     if not isinstance(settings, dict) or not set(settings) <= known:
         raise ValueError("settings is a dict of max_iter, random_state, sgd__perplexity and sgd__average")
     if isinstance(passes := settings.get("max_iter"), int) and passes > _MAX_PASSES:
         raise ValueError(f"max_iter is at most {_MAX_PASSES} here")
-    found = _after_steps(**settings)
-    text = f"The steps end at {found:.4g}, less than a quarter above {_BEST:.4g}."
-    return None if found > 1.25 * _BEST else text
+    found, best = _after_steps(**settings), loss(EXERCISES["cpm_4"].solution)
+    text = f"The steps end at {found:.4g}, less than a quarter above {best:.4g}."
+    return None if found > 1.25 * best else text
 
 
-cpm_5 = Find(**_WORDS["cpm_5"], judge=_judge_settings)
+EXERCISES = exercises_of(
+    "cpm",
+    cpm_1={"program": _dual},
+    cpm_3={"judge": _judge_assignment, "data": _DATA},
+    cpm_4={"judge": _judge_faces, "data": _DATA},
+    cpm_5={"judge": _judge_settings},
+)

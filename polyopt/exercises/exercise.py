@@ -142,11 +142,8 @@ class Formula(Exercise):
 
     @cached_property
     def _trials(self) -> list[Trial]:
-        return [Trial(self._made, seed) for seed in range(3)]
-
-    @cached_property
-    def _made(self) -> Statement:
-        return self.program()
+        program = self.program()
+        return [Trial(program, seed) for seed in range(3)]
 
     def _difference(self, trial: Trial, formula: str) -> float:
         if self.of == "objective":
@@ -155,7 +152,7 @@ class Formula(Exercise):
 
     @cached_property
     def _row(self) -> Row:
-        return next(row for row in self._made.rows if row.name == self.of)
+        return next(row for row in self.program().rows if row.name == self.of)
 
     def _judge(self, answer: Any) -> str | None:
         if not isinstance(answer, str):
@@ -245,3 +242,16 @@ class Find(Exercise):
 
     def _judge(self, answer: Any) -> str | None:
         return self.judge(answer)
+
+
+def exercises_of(chapter: str, **parts: dict[str, Any]) -> dict[str, Exercise]:
+    """Return the exercises of a chapter by name: their texts, and `parts` of some that are made by code.
+
+    With a ``program`` a formula is asked for, with ``judge`` something that it judges, else a number.
+    """
+    found: dict[str, Exercise] = {}
+    for name, words in words_of(chapter).items():
+        part = parts.get(name, {})
+        kind = Formula if "program" in part else Find if "judge" in part else Number
+        found[name] = kind(**{**words, **part})
+    return found

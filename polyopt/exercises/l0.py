@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 
 from formulations import one_norm
-from polyopt.exercises.exercise import Find, Formula, Number, whole, words_of
-
-_WORDS = words_of("l0")
+from polyopt.exercises.exercise import exercises_of, whole
 
 _X = np.array([-2.0, -1.5, 1.5, 2.0])
 _Y = np.array([1.0, -1.0, -1.0, 1.0])
@@ -17,10 +15,6 @@ def _program(make: Any) -> Any:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5, 2)), np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     return make(X @ X.T, y, 1.5)
-
-
-l0_1 = Formula(**_WORDS["l0_1"], program=lambda: _program(one_norm.primal))
-l0_2 = Formula(**_WORDS["l0_2"], program=lambda: _program(one_norm.dual))
 
 
 def _judge_pattern(pattern: Any) -> str | None:
@@ -40,6 +34,9 @@ def _judge_pattern(pattern: Any) -> str | None:
     return None if found.status == 0 else "No α on these samples brings all four beyond their margins."
 
 
-l0_3 = Find(**_WORDS["l0_3"], data={"X": _X, "y": _Y}, judge=_judge_pattern)
-l0_4 = Number(**_WORDS["l0_4"])
-l0_5 = Number(**_WORDS["l0_5"])
+EXERCISES = exercises_of(
+    "l0",
+    l0_1={"program": lambda: _program(one_norm.primal)},
+    l0_2={"program": lambda: _program(one_norm.dual)},
+    l0_3={"judge": _judge_pattern, "data": {"X": _X, "y": _Y}},
+)

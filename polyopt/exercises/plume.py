@@ -7,9 +7,7 @@ import numpy as np
 from formulations import plume
 from formulations.language.toy_data import two_blobs
 from formulations.mixture import responsibilities
-from polyopt.exercises.exercise import Find, Formula, Number, finite, words_of
-
-_WORDS = words_of("plume")
+from polyopt.exercises.exercise import exercises_of, finite
 
 _X = np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
 _Y = np.array([-1.0, 1.0, 1.0, 1.0, -1.0])
@@ -21,11 +19,6 @@ def _program(make: Any) -> Any:
     return make(X, y, R, 0.8, ridge=1.2)
 
 
-plume_1 = Number(**_WORDS["plume_1"], tolerance=6e-4)
-plume_2 = Formula(**_WORDS["plume_2"], program=lambda: _program(plume.m_step))
-plume_3 = Formula(**_WORDS["plume_3"], program=lambda: _program(plume.m_step_dual), of="gate")
-
-
 def _judge_inside(W: Any) -> str | None:
     W = finite(W, (2, 2), "there are two faces of two numbers: the weight of x, and the bias")
     S = _X @ W[:, :1].T + W[:, 1]
@@ -35,4 +28,10 @@ def _judge_inside(W: Any) -> str | None:
     return None if share >= 0.8 else f"The least probability of a right label is {share:.3g}."
 
 
-plume_4 = Find(**_WORDS["plume_4"], data={"X": _X, "y": _Y}, judge=_judge_inside)
+EXERCISES = exercises_of(
+    "plume",
+    plume_1={"tolerance": 6e-4},
+    plume_2={"program": lambda: _program(plume.m_step)},
+    plume_3={"program": lambda: _program(plume.m_step_dual), "of": "gate"},
+    plume_4={"judge": _judge_inside, "data": {"X": _X, "y": _Y}},
+)

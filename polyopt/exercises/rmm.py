@@ -7,17 +7,12 @@ import numpy as np
 
 from formulations import rmm, sigma_svm, svm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, finite, words_of
+from polyopt.exercises.exercise import exercises_of, finite
 from polyopt.margin.certify import certify_rmm
-
-_WORDS = words_of("rmm")
 
 _X = np.array([[-4.0, 1.0], [-1.0, 0.0], [-1.0, -2.0], [1.0, 0.5], [1.5, -1.0], [5.0, 2.0]])
 _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
-
-
-rmm_1 = Formula(**_WORDS["rmm_1"], program=lambda: rmm.qcqp(*two_blobs(6, 2, 0), B=1.5), of="spread")
-rmm_2 = Formula(**_WORDS["rmm_2"], program=lambda: rmm.qp_dual(*two_blobs(6, 2, 0), B=1.5))
+_DATA = {"X": _X, "y": _Y}
 
 
 @cache
@@ -36,9 +31,6 @@ def _judge_bound(B: Any) -> str | None:
     return f"Not the least B: {'a smaller one does it' if top < B else 'it cuts off a score of the SVM'}."
 
 
-rmm_3 = Find(**_WORDS["rmm_3"], solution=87 / 17, data={"X": _X, "y": _Y}, judge=_judge_bound)
-
-
 def _judge_machine(answer: Any) -> str | None:
     w, b = answer
     w, b = finite(w, (2,), "w has two numbers"), float(finite(b, (), "b is a number"))
@@ -51,5 +43,11 @@ def _judge_machine(answer: Any) -> str | None:
     return None
 
 
-rmm_4 = Find(**_WORDS["rmm_4"], data={"X": _X, "y": _Y}, judge=_judge_machine)
-rmm_5 = Formula(**_WORDS["rmm_5"], program=lambda: sigma_svm.primal(*two_blobs(6, 2, 0), D=0.3))
+EXERCISES = exercises_of(
+    "rmm",
+    rmm_1={"program": lambda: rmm.qcqp(*two_blobs(6, 2, 0), B=1.5), "of": "spread"},
+    rmm_2={"program": lambda: rmm.qp_dual(*two_blobs(6, 2, 0), B=1.5)},
+    rmm_3={"judge": _judge_bound, "data": _DATA, "solution": 87 / 17},
+    rmm_4={"judge": _judge_machine, "data": _DATA},
+    rmm_5={"program": lambda: sigma_svm.primal(*two_blobs(6, 2, 0), D=0.3)},
+)

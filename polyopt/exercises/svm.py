@@ -6,24 +6,17 @@ import numpy as np
 
 from formulations import svm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number, finite, words_of
+from polyopt.exercises.exercise import exercises_of, finite
 from polyopt.margin.certify import certify_svm
-
-_WORDS = words_of("svm")
 
 _X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
 _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+_DATA = {"X": _X, "y": _Y}
 _INSEPARABLE = np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0])
 
 
 def _dual() -> Any:
     return svm.dual(*two_blobs(6, 3, 0))
-
-
-svm_1 = Formula(**_WORDS["svm_1"], program=_dual)
-svm_2 = Formula(**_WORDS["svm_2"], program=_dual, of="b")
-svm_3 = Number(**_WORDS["svm_3"])
-svm_4 = Number(**_WORDS["svm_4"])
 
 
 def _bound(alpha: Any) -> str | None:
@@ -36,9 +29,6 @@ def _bound(alpha: Any) -> str | None:
     if not found.dual_value >= 2.0:
         return f"They prove that no machine costs less than {found.dual_value:.4g}: less than 2."
     return None
-
-
-svm_5 = Find(**_WORDS["svm_5"], data={"X": _X, "y": _Y}, judge=_bound)
 
 
 def _far(answer: Any) -> str | None:
@@ -55,9 +45,6 @@ def _far(answer: Any) -> str | None:
     return None
 
 
-svm_6 = Find(**_WORDS["svm_6"], data={"X": _X[[0, 1, 4, 5]], "y": _Y[[0, 1, 4, 5]]}, judge=_far)
-
-
 def _ray(alpha: Any) -> str | None:
     X, y = _INSEPARABLE
     alpha = finite(alpha, y.shape, "there are three multipliers")
@@ -68,4 +55,11 @@ def _ray(alpha: Any) -> str | None:
     return None if alpha.sum() > 0 else "With α = 0 the rows add up to 0 ≥ 0, which is no contradiction."
 
 
-svm_7 = Find(**_WORDS["svm_7"], data={"X": _INSEPARABLE[0], "y": _INSEPARABLE[1]}, judge=_ray)
+EXERCISES = exercises_of(
+    "svm",
+    svm_1={"program": _dual},
+    svm_2={"program": _dual, "of": "b"},
+    svm_5={"judge": _bound, "data": _DATA},
+    svm_6={"judge": _far, "data": {"X": _X[[0, 1, 4, 5]], "y": _Y[[0, 1, 4, 5]]}},
+    svm_7={"judge": _ray, "data": {"X": _INSEPARABLE[0], "y": _INSEPARABLE[1]}},
+)

@@ -16,8 +16,9 @@ from formulations.language.clock import Clock
 from polyopt.base.progress import Listener
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
-from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
+from polyopt.lab.picture import MAX_NODES, drawing, picture, read_grid
 from polyopt.lab.programs import program_shown
+from polyopt.lab.samples import Words, dual_rows, rows_by_sample, samples_of
 from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, menu
 from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
@@ -27,6 +28,10 @@ _FROM_RANDOM = (
     "Alternation from a random assignment: a round solves the convex program of each face, then moves "
     "samples to the face where they pay less. It may end above the answer, which is the best of many "
     "prepared starts."
+)
+_NO_POINTS = (
+    "Seen are the value and the bound that the solver has by then, and no boundary: its points are "
+    "multipliers, and of those only some are computed on the way."
 )
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
 _POINT_FIELDS = ("W", "w", "assignment", "p")  # faces, one function, active faces, probabilities
@@ -74,14 +79,19 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
-    """Explain one point of the last picture."""
+    """Return a point's rows in sentences, and whether and why it is a support vector of the last picture."""
     if last is None:
         raise ValueError("there is no picture yet whose point could be explained")
     number, fitted = last
-    sample = told.get("sample")
-    if type(sample) is not int or not 0 <= sample < len(fitted.state.y):
-        raise ValueError(f"sample must be a whole number from 0 to {len(fitted.state.y) - 1}")
-    return {"kind": "explain", "of": number, **explained(fitted, sample)}
+    sample, n = told.get("sample"), len(fitted.state.y)
+    if type(sample) is not int or not 0 <= sample < n:
+        raise ValueError(f"sample must be a whole number from 0 to {n - 1}")
+    rows, words, label = dual_rows(fitted), Words(fitted), int(fitted.state.y[sample])
+    at_point = rows_by_sample(rows, n)[sample]
+    return {
+        "kind": "explain", "of": number, "rows": [words.row(row, label) for row in at_point],
+        "why": words.why(at_point, label, samples_of(rows, fitted)["support"][sample]),
+    }  # fmt: skip
 
 
 def _solve(context: Context) -> dict[str, Any]:
@@ -122,98 +132,81 @@ class _Trajectory:
         )
 
 
-def _shown_places(count: int) -> list[int]:
-    """Return the places of the iterates that are shown of so many."""
-    return np.unique(np.linspace(0, count - 1, min(count, _MAX_STEPS)).round().astype(int)).tolist()
-
-
 def _trace(context: Context) -> dict[str, Any]:
     """Solve a state, and return the iterates on the way."""
     state = context.state
     trajectory = _Trajectory()
     fitted = context.fit(state, seeing=trajectory.add)
+    solver = fitted.estimator.solver_
     # Rounds from a random assignment show more than the run of the answer, which has a good start.
     is_free = state.machine.takes_assignments and state.assignment is None
-    is_random = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
+    is_random = is_free and solver == "exact" and len(fitted.estimator.W_) > 1
     if is_random:
         trajectory = _Trajectory()
         first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
         context.fit(state, seeing=trajectory.add, begin=first)
-    iterates = trajectory.best()
+    iterates, unit = trajectory.best(), trajectory.unit
+    points = "1 point" if len(iterates) == 1 else f"{len(iterates)} points"
+    sentence = f"The run of the answer: {points}, one each {unit}."
+    if is_random or state.assignment is not None:
+        sentence = _FROM_RANDOM if is_random else _HELD
     if not iterates:
-        return _history(fitted)
-    places = _shown_places(len(iterates))
+        iterates, unit = _records(fitted), fitted.method.unit
+        sentence = _NO_POINTS if iterates else f"The solver {solver} keeps no record of its way."
+    places = np.linspace(0, len(iterates) - 1, min(len(iterates), _MAX_STEPS)).round().astype(int).tolist()
+    if len(places) < len(iterates):
+        sentence += f" {len(places)} of its {len(iterates)} are shown."
     steps: list[dict[str, Any]] = []
     for place in places:
         steps.append(_step(iterates[place], fitted, steps[-1]["assignment"] if steps else None))
-    shown = "" if len(places) == len(iterates) else f" {len(places)} of its {len(iterates)} are shown."
-    points = "1 point" if len(iterates) == 1 else f"{len(iterates)} points"
-    sentence = f"The run of the answer: {points}, one each {trajectory.unit}.{shown}"
-    if is_random or state.assignment is not None:
-        sentence = _FROM_RANDOM if is_random else _HELD
     exact = fitted
     if state.solver != "exact" and not context.run.is_over:
         exact = context.fit(replace(state, solver="exact"))
-    point = iterates[0]["point"]
-    kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
-    kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
-    drawn = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
-    lines = drawn["faces"] or ([drawn["line"]] if drawn["line"] is not None else [])
+    fields = iterates[0]["point"] if iterates else {}
+    kind = "descent" if "W" in fields else "run"
+    if "assignment" in fields and solver != "sgd":
+        kind = "alternation"
+    certificate, drawn = exact.certificate.to_dict(), drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
     return {
-        "kind": "trace", "what": kind, "unit": trajectory.unit, "steps": steps,
-        "optimum": _optimum(exact, lines), "sentence": sentence,
+        "kind": "trace", "what": "cross-entropy" if "p" in fields else kind, "unit": unit, "steps": steps,
+        "optimum": {
+            "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
+            "bound": certificate["dual_value"], "certificate": certificate,
+            "faces": drawn["faces"] or ([drawn["line"]] if drawn["line"] is not None and fields else []),
+        },
+        "sentence": sentence,
     }  # fmt: skip
 
 
-def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
-    certificate = exact.certificate.to_dict()
-    return {
-        "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
-        "bound": certificate["dual_value"], "faces": faces, "certificate": certificate,
-    }  # fmt: skip
+def _records(fitted: Fitted) -> list[dict[str, Any]]:
+    """Return objective and bound alone, for a solver that shows no iterates."""
+    if not set(_UNITS) & set(fitted.estimator.history_):
+        return []
+    return [
+        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), "point": {}}
+        for row in history_of(fitted.estimator).to_dict("records")
+    ]
 
 
 def _step(iterate: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
     """Return an iterate as plain values; by default the assignment is to the face of largest score."""
-    point, estimator = iterate["point"], fitted.estimator
+    point = iterate["point"]
     W, assignment, faces = point.get("W"), point.get("assignment"), None
     if "w" in point:
         faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
     if W is not None and W.ndim == 2:
-        W = getattr(estimator, "_outward", 1.0) * W
+        W = getattr(fitted.estimator, "_outward", 1.0) * W
         faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
         if assignment is None:
             assignment = (fitted.state.X @ W[:, :-1].T + W[:, -1]).argmax(axis=1)
     active = None if assignment is None else assignment.astype(int).tolist()
     changed = None
-    if active is not None and before is not None and len(before) == len(active):
+    if active is not None and before is not None:
         changed = sum(a != b for a, b in zip(before, active, strict=True))
     return {
         "step": iterate["step"], "objective": iterate["objective"], "bound": iterate["bound"],
         "faces": faces, "assignment": active, "changed": changed,
         "probabilities": point["p"].tolist() if "p" in point else None,
-    }  # fmt: skip
-
-
-def _history(fitted: Fitted) -> dict[str, Any]:
-    """Return objective and bound alone, for a solver that shows no iterates."""
-    frame = fitted.estimator.history_
-    frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
-    frame = frame.iloc[_shown_places(len(frame))] if len(frame) else frame
-    empty = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
-    steps = [
-        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **empty}
-        for row in frame.to_dict("records")
-    ]
-    sentence = (
-        f"Seen are the value and the bound that {fitted.estimator.solver_} has by then, and no boundary: its "
-        "points are multipliers, and of those only some are computed on the way."
-    )
-    if not steps:
-        sentence = f"The solver {fitted.estimator.solver_} keeps no record of its way."
-    return {
-        "kind": "trace", "what": "run", "unit": fitted.method.unit, "steps": steps, "sentence": sentence,
-        "optimum": _optimum(fitted, []),
     }  # fmt: skip
 
 

@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from polyopt.lab.fitting import Fitted, status_of
 from polyopt.lab.samples import (
-    NO_MULTIPLIERS,
-    Words,
     active_faces,
     dual_rows,
     family_rows,
-    rows_by_sample,
     samples_of,
 )
 from polyopt.lab.state import plain
@@ -46,7 +43,6 @@ def picture(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[st
         "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
         "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
         "families": family_rows(rows, fitted) if rows.has_multipliers else [],
-        "no_duals": "" if rows.has_multipliers else NO_MULTIPLIERS,
         "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
     described = time.perf_counter()
@@ -55,16 +51,6 @@ def picture(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[st
     timings = {**fitted.seconds, "samples": described - start, "grid": end - described}
     shown["timings"] = {**timings, "total": sum(timings.values())}
     return plain(shown)
-
-
-def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
-    """Return a point's rows in sentences, and whether and why it is a support vector."""
-    rows = dual_rows(fitted)
-    support = samples_of(rows, fitted)["support"]
-    words, label = Words(fitted), int(fitted.state.y[sample])
-    at_point = rows_by_sample(rows, len(support))[sample]
-    sentences = [words.row(row, label) for row in at_point]
-    return plain({"sample": sample, "rows": sentences, "why": words.why(at_point, label, support[sample])})
 
 
 def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _MAX_NUMBERS = 400  # points whose numbers are shown in a row
 
 
 def program_shown(fitted: Fitted) -> dict[str, Any]:
-    """Return the primal and the dual as they are printed, with the values of this state in their rows.
+    """Return the primal and the dual as they are printed, with the values of this state in the primal's rows.
 
     Values are the certificate's. A row of the primal is binding if its multiplier counts as positive, and a
     row of the dual if the multiplier that it bounds from below counts as 0.
@@ -30,15 +30,19 @@ def program_shown(fitted: Fitted) -> dict[str, Any]:
         for sample, at_points in enumerate(rows_by_sample(duals, len(labels))):
             for at_point in at_points:
                 rows.setdefault(at_point.row, []).append((sample, at_point))
-    numbers = {
-        name: [{"sample": i, **words.row(at_point, labels[i])} for i, at_point in at_points[:_MAX_NUMBERS]]
-        for name, at_points in rows.items()
-    }
     scope = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
 
     def shown(name: str, is_dual: bool, variables: list[Any], value: float, noun: str) -> dict[str, Any]:
+        mathematics, parts = _typeset(name), []
+        for row, formulas in mathematics["rows"].items():
+            at_points = rows.get(_primal_row(row, rows) if is_dual else row, [])
+            binding = sum(at_point.is_zero == is_dual for _, at_point in at_points)
+            listed = [] if is_dual else at_points[:_MAX_NUMBERS]
+            numbers = [{"sample": i, **words.row(at_point, labels[i])} for i, at_point in listed]
+            part = {"row": row, "count": len(at_points), "binding": binding, "numbers": numbers}
+            parts.append({**formulas, **part})
         return {
-            **_with_numbers(name, numbers, rows, is_dual), "variables": variables, "value": value,
+            **mathematics, "rows": parts, "variables": variables, "value": value,
             "note": "" if duals.has_multipliers else NO_MULTIPLIERS,
             "value_words": f"{noun}: {number_text(value)}{scope}",
         }  # fmt: skip
@@ -59,7 +63,7 @@ def _typeset(name: str) -> dict[str, Any]:
     [program] = find_programs(name)
     where = (*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program)))
     return {
-        "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
+        "name": program.name, "title": program.title, "source": program.source,
         "objective": mathml(objective_latex(program), display=True),
         "rows": {
             row.name: {
@@ -70,45 +74,6 @@ def _typeset(name: str) -> dict[str, Any]:
         },
         "where": [prose(formula) for formula in where],
     }  # fmt: skip
-
-
-def _with_numbers(
-    name: str, numbers: dict[str, list[dict[str, Any]]], rows: dict[str, list[tuple[int, RowAtPoint]]],
-    is_dual: bool,
-) -> dict[str, Any]:  # fmt: skip
-    """Return a program's mathematics, each row with its numbers at the points."""
-    mathematics, shown = _typeset(name), []
-    for row, parts in mathematics["rows"].items():
-        source = _primal_row(row, rows) if is_dual else row
-        values = [dict(value) for value in numbers.get(source, [])]
-        if is_dual:
-            below_cap = _capped(source, rows) if source != row else None
-            values = [_exchanged(value, below_cap) for value in values]
-        at_points = rows.get(source, [])
-        binding = sum(at_point.is_zero == is_dual for _, at_point in at_points)
-        shown.append({**parts, "row": row, "count": len(at_points), "binding": binding, "numbers": values})
-    return {**mathematics, "rows": shown}
-
-
-def _exchanged(
-    values: dict[str, Any], below_cap: dict[tuple[int, int | None], float] | None
-) -> dict[str, Any]:
-    """Return the numbers of a dual row: those of the primal's with multiplier and slack exchanged."""
-    multiplier = values["multiplier"]
-    return {
-        **values, "binding": not values["binding"], "multiplier": values["slack"], "slack": multiplier,
-        "left": multiplier if below_cap is None else below_cap.get((values["sample"], values["face"])),
-        "words": f"{values['letter']} = {number_text(multiplier)}",
-    }  # fmt: skip
-
-
-def _capped(
-    slack_row: str, rows: dict[str, list[tuple[int, RowAtPoint]]]
-) -> dict[tuple[int, int | None], float]:
-    """Return the multipliers whose caps are the costs of these slacks, by sample and face."""
-    suffix = slack_row.removeprefix("slack")
-    family = rows.get(f"bound{suffix}" if suffix else "margin", [])
-    return {(sample, at_point.face): at_point.multiplier for sample, at_point in family}
 
 
 def _primal_row(row: str, rows: dict[str, list[tuple[int, RowAtPoint]]]) -> str:

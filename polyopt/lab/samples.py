@@ -129,25 +129,24 @@ def active_faces(estimator: object, n: int) -> NDArray[np.int64]:
 
 def rows_by_sample(rows: DualRows, n: int) -> list[list[RowAtPoint]]:
     """Return the rows of each point."""
-    frame = rows.frame
-    columns = {name: frame[name].tolist() for name in frame.columns}
-    faces = columns.get("face") or [None] * len(frame)
-    slacks = columns.get("slack") or [None] * len(frame)
-    outputs = columns.get("output") or [float("nan")] * len(frame)
+    records = rows.frame.to_dict("records")
     xi = {
-        (sample, face, row.removeprefix("slack")): max(slack, 0.0)
-        for sample, face, row, slack in zip(columns["sample"], faces, columns["row"], slacks, strict=True)
-        if row.startswith("slack") and slack is not None
+        (record["sample"], record.get("face"), record["row"].removeprefix("slack")): max(record["slack"], 0.0)
+        for record in records
+        if record["row"].startswith("slack") and "slack" in record
     }
     found: list[list[RowAtPoint]] = [[] for _ in range(n)]
-    for i, sample in enumerate(columns["sample"]):
-        row, letter, multiplier = columns["row"][i], columns["letter"][i], columns["multiplier"][i]
-        suffix = row.removeprefix("bound") if row.startswith("bound") else ""
+    for record in records:
+        sample, face, row, letter = record["sample"], record.get("face"), record["row"], record["letter"]
+        multiplier, suffix = (
+            record["multiplier"],
+            row.removeprefix("bound") if row.startswith("bound") else "",
+        )
         found[sample].append(
             RowAtPoint(
-                row, printed_name(letter), faces[i], multiplier, slacks[i], outputs[i], columns["state"][i],
-                letter in rows.leftovers, not abs(multiplier) > rows.zero,
-                xi.get((sample, faces[i], suffix), xi.get((sample, -1, suffix))),
+                row, printed_name(letter), face, multiplier, record.get("slack"),
+                record.get("output", math.nan), record["state"], letter in rows.leftovers,
+                not abs(multiplier) > rows.zero, xi.get((sample, face, suffix), xi.get((sample, -1, suffix))),
             )
         )  # fmt: skip
     return found

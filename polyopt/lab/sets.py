@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.datasets import make_circles, make_gaussian_quantiles, make_moons
 
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array
@@ -77,24 +77,17 @@ def read_file(source: Source, target: object = None) -> tuple[Dataset, str]:
     return data, ", ".join(notes)
 
 
-def _of_sklearn(name: str, **settings: Any) -> Callable[[int, int], Any]:
-    """Return a maker of n samples from a seed, by a function of sklearn.datasets, imported at its call."""
-
-    def make(n: int, seed: int) -> Any:
-        return getattr(import_module("sklearn.datasets"), name)(n_samples=n, random_state=seed, **settings)
-
-    return make
-
-
 _DRAWN: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
     "two-lines": ("Two lines: what a relative margin is for",
                   lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed)),
-    "moons": ("Two moons", _of_sklearn("make_moons", noise=0.2)),
-    "circles": ("A circle within a circle", _of_sklearn("make_circles", noise=0.1, factor=0.5)),
+    "moons": ("Two moons", lambda n, seed: make_moons(n, noise=0.2, random_state=seed)),
+    "circles": ("A circle within a circle",
+                lambda n, seed: make_circles(n, noise=0.1, factor=0.5, random_state=seed)),
     "polytope": ("Inside and outside of a polytope",
                  lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2]),
-    "quantiles": ("Inner and outer half of a Gaussian", _of_sklearn("make_gaussian_quantiles", n_classes=2)),
+    "quantiles": ("Inner and outer half of a Gaussian",
+                  lambda n, seed: make_gaussian_quantiles(n_samples=n, n_classes=2, random_state=seed)),
 }  # fmt: skip
 """Random sets by name: a title, and a maker of n samples from a seed."""
 

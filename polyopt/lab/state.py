@@ -187,7 +187,7 @@ class Machine:
     def shown(self) -> dict[str, Any]:
         """Return plain values for the front end."""
         return {
-            "name": self.name, "title": self.title, "convex": self.is_convex,
+            "name": self.name, "title": self.title,
             "shape": "polytope" if self.method.has_faces else "function",
             "methods": [{"name": name, "title": _TITLES.get(name, name)} for name in self.solvers],
             "settings": [setting.shown() for setting in self.settings.values()],

@@ -9,7 +9,6 @@ the letters of a slide smaller if its content is too high. :func:`slide_page` ma
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from itertools import pairwise
 from string import Template
 from typing import Any
@@ -222,15 +221,12 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     second = [place for place, slide in enumerate(slides) if place > 1 and slide.title != slides[1].title]
     at = second[0] if second else len(parts)
     parts[at:at] = [_picture(picture) for picture in pictures]
+    html, css, script = (frame.part(f"slides.{kind}", "polyopt.lecture") for kind in ("html", "css", "js"))
     return frame.page(
         re.sub(r"<[^>]*>", "", slides[0].title),
-        Template(_part("slides.html")).substitute(slides=keep_punctuation("\n".join(parts))).rstrip(),
-        style=frame.part("style.css") + _part("slides.css"), script=_part("slides.js"),
+        Template(html).substitute(slides=keep_punctuation("\n".join(parts))).rstrip(),
+        style=frame.part("style.css") + css, script=script,
     )  # fmt: skip
-
-
-def _part(name: str) -> str:
-    return resources.files("polyopt.lecture").joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(slide: Slide, kind: str) -> str:

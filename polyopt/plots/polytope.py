@@ -31,8 +31,7 @@ _GRID = 400  # points of each axis at which the regions of the faces are coloure
 class Scene:
     """The polytope, the samples and their classes, and the looks of the faces, for all panels.
 
-    `scale` are the standard deviations of the features, `n_assigned` the samples outside by face, and `used`
-    the faces with a colour of their own, in its order.
+    `scale` are the standard deviations of the features, `n_assigned` the samples outside by face.
     """
 
     def __init__(self, model: object, X: ArrayLike, y: ArrayLike):
@@ -58,15 +57,9 @@ class Scene:
         outside = self.X[~self.polytope.contains(self.X)]
         self.n_assigned = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
 
-        # Redundant faces without samples share a colour.
-        self.used = np.flatnonzero((self.n_assigned > 0) | ~self.polytope.redundant).tolist()
-        if len(self.used) > len(style.FACES):  # distinct colours for those with the most samples
-            self.used.sort(key=lambda k: -self.n_assigned[k])
-
     def look(self, face: int) -> tuple[str, str]:
         """Return colour and line style of a face."""
-        number = self.used.index(face) if face in self.used else len(self.used)
-        return style.FACES[number % len(style.FACES)], _LINES[number // len(style.FACES) % len(_LINES)]
+        return style.FACES[face % len(style.FACES)], _LINES[face // len(style.FACES) % len(_LINES)]
 
     def _outer_class(self, model: object) -> int:
         """Return the number of the class outside: the estimator's, or the one with fewer samples inside."""

@@ -61,7 +61,7 @@ def convergence(
         if reference is not None:
             axes[0].axhline(reference, color=style.INK, lw=0.9, ls="--", label="exact solver")
         if bound is None and objective.min() > 0 and objective.max() > 5.0 * objective.min():
-            _logarithmic(axes[0])
+            axes[0].set_yscale("log")
         axes[0].set(ylabel="objective" if bound is None else "objective and bound")
         axes[0].grid(axis="y")
         axes[0].legend(loc="best")
@@ -69,16 +69,6 @@ def convergence(
             axes[-1].set_xscale("log")
         axes[-1].set_xlabel(unit)
     return figure
-
-
-def _logarithmic(axes: style.Axes) -> None:
-    """Set a logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 _MIN_GAP = 1e-7  # smaller relative gaps are drawn there, on a logarithmic scale

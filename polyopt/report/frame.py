@@ -12,9 +12,9 @@ from polyopt.base.table import Column, R
 from polyopt.base.text import escape
 
 
-def part(name: str) -> str:
-    """Return the text of a file beside this one."""
-    return resources.files("polyopt.report").joinpath(name).read_text(encoding="utf-8")
+def part(name: str, package: str = "polyopt.report") -> str:
+    """Return the text of a file of a package."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 class Contents:
@@ -40,20 +40,21 @@ class Contents:
 
     def nav(self) -> str:
         """Return the list of sections and of the parts of each, as HTML."""
-        lines, is_nested = [], False
+        items: list[str] = []
+        inner: list[list[str]] = []
         for level, anchor, label in self._entries:
             link = f"<a href='#{anchor}'>{label}</a>"
-            if level > 2:
-                lines.append(f"{'' if is_nested else '<ul>'}<li>{link}</li>")
-                is_nested = True
-                continue
-            lines.append(f"{'</ul>' if is_nested else ''}{'</li>' if lines else ''}<li>{link}")
-            is_nested = False
-        end = "</ul></li>" if is_nested else "</li>"
+            if level == 2:
+                items.append(link)
+                inner.append([])
+            else:
+                inner[-1].append(f"<li>{link}</li>")
+        lists = (f"<ul>{''.join(each)}</ul>" if each else "" for each in inner)
+        lines = [f"<li>{link}{each}</li>" for link, each in zip(items, lists, strict=True)]
         plain = (re.sub(r"<[^>]*>", "", label) for _, _, label in self._entries)
         # Short headings stand beside each other on a phone.
         kind = " class='short'" if max(map(len, plain), default=0) <= 20 else ""
-        return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
+        return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}</ul></nav>" if lines else ""
 
 
 def framed(title: str, body: str, *, wide: bool = False) -> str:

@@ -60,10 +60,10 @@ def test_what_svm_5_asks_for_can_be_proven_by_others_and_not_by_those_that_break
 
 
 def test_the_best_assignment_of_cpm_3_is_the_best_of_all():
-    solution = cpm.cpm_3.solution
+    solution = ALL["cpm_3"].solution
     values = {bits: cpm._value(bits) for bits in np.ndindex(2, 2, 2, 2, 2, 2) if bits[0] == 0}
     assert min(values, key=values.get) == tuple(solution)
-    assert min(values.values()) == pytest.approx(cpm.loss(cpm.cpm_4.solution), rel=1e-6)
+    assert min(values.values()) == pytest.approx(cpm.loss(ALL["cpm_4"].solution), rel=1e-6)
 
 
 def test_an_exercise_that_is_not_there_is_named():

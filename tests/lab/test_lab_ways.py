@@ -131,18 +131,6 @@ def test_the_program_is_typeset_with_the_certificates_values(client, name):
             assert row["binding"] + by_row[row["row"]]["binding"] == row["count"]
 
 
-@pytest.mark.parametrize(("name", "settings"), [("svm", {"kernel": "linear"}), ("cpm", {"n_faces": 2})])
-def test_a_row_of_the_dual_has_the_primals_slack_as_its_multiplier(client, name, settings):
-    told = client.ask("program", state=state(name, C=2.0, **settings))
-    primal, dual = ({row["row"]: row["numbers"] for row in told[side]["rows"]} for side in ("primal", "dual"))
-    for own, above in zip(dual["margin"], primal["margin"], strict=True):  # α ≥ 0
-        assert own["left"] == own["slack"] == above["multiplier"]
-        assert own["multiplier"] == above["slack"]
-    for own, above in zip(dual["xi"], primal["slack"], strict=True):  # α ≤ C
-        assert own["left"] + own["slack"] == pytest.approx(2.0)
-        assert own["multiplier"] == above["slack"]
-
-
 def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp_path):
     told = client.ask("export", state=state("svm", kernel="linear"))
     data = tmp_path / told["data_name"]

@@ -23,15 +23,11 @@ export class Person {
     this.shown = point?.id ?? null;
     if (!point) {
       say(this.title, "Why is this sample a support vector?");
-      say(this.why, "Point at a sample, or reach it by Tab.");
-      return this.rows.replaceChildren();
+      return this.tell("Point at a sample, or reach it by Tab.", []);
     }
     const number_ = lab.model.points.indexOf(point);
     say(this.title, `Sample ${number_}, class ${point.label > 0 ? "+1" : "−1"}`);
-    if (i < 0) {
-      say(this.why, `At (${number(point.x, 3)}, ${number(point.y, 3)}).`);
-      return this.rows.replaceChildren();
-    }
+    if (i < 0) return this.tell(`At (${number(point.x, 3)}, ${number(point.y, 3)}).`, []);
     return lab.desk.ask("explain", { sample: i }).then((answer) => {
       if (answer.kind === "explain" && this.shown === point.id && lab.picture?.id === answer.of) this.tell(answer.why, answer.rows);
     });
@@ -39,7 +35,7 @@ export class Person {
 
   tell(why, rows) {
     say(this.why, why);
-    if (!rows.length) return this.rows.replaceChildren();
+    this.rows.hidden = !rows.length;
     const head = ["row", "multiplier", "slack"].map((text, i) => h("th", { scope: "col", class: i ? "" : "text", text }));
     const body = rows.map((row) => h("tbody", { class: row.binding ? "binding" : "" }, h("tr", {},
       h("td", { class: "text", text: named(row) }), h("td", { text: `${row.letter} ${row.binding || !row.multiplier ? `= ${number(row.multiplier)}` : "≈ 0"}` }),
