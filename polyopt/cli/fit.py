@@ -22,9 +22,7 @@ from polyopt.cli.console import (
 )
 from polyopt.cli.data import Form, by_features, check_data, check_faces, load_data, load_saved
 from polyopt.cli.models import probabilities_of, size_text
-from polyopt.cli.options import among, complete_data
 from polyopt.foreign.programs import PROGRAMS
-from polyopt.foreign import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
