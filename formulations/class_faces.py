@@ -72,16 +72,13 @@ class Owners:
             )
         return np.asarray(free & mask)
 
-    def required_signs(self, m: int, signs: ArrayLike | None = None) -> Array:
-        """Return the sign (K, m) required of each weight, or 0, for signs σ.
+    def required_signs(self, signs: NDArray[np.int64]) -> Array:
+        """Return the sign (K, m) required of each weight, or 0, for signs σ (m,).
 
         σ_j = +1 requires that the log-odds do not decrease with feature j, −1 that they do not increase. The
         weights of class +1 then need the sign σ_j, those of class −1 the sign −σ_j.
         """
-        if signs is None:
-            return np.zeros((self.count, m))
-        sigma = FacePenalty.of(m, signs=signs).signs
-        return np.asarray(np.where(self.free[:, None], self.classes[:, None] * sigma, 0.0))
+        return np.asarray(np.where(self.free[:, None], self.classes[:, None] * signs, 0.0))
 
     def other_class(self, y: Array) -> NDArray[np.bool_]:
         """Return O (n, K): True if the face is not of the sample's class."""
@@ -125,18 +122,18 @@ def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None 
 
 def value(
     X: MatrixLike, y: ArrayLike, w: Array, b: Array, owners: Owners, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
-    groups: ArrayLike | None = None, assignment: Assignment | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, penalty: FacePenalty | None = None,
+    assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
-    """Return the objective at faces w (K, m), b (K,); by default the natural assignment is used.
+    """Return the objective at faces w (K, m), b (K,) for ρ = `ridge`, η = `bias_ridge` and a penalty.
 
-    `ridge` is ρ and `bias_ridge` is η; `l1`, `group`, `groups` are as in :class:`FacePenalty`.
+    By default the natural assignment is used.
     """
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
-    penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, groups=groups)
     regulariser = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum()
-    regulariser += penalty.value(np.column_stack([w, b]))
+    if penalty is not None:
+        regulariser += penalty.value(np.column_stack([w, b]))
     return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + regulariser)
 
 

@@ -85,7 +85,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.class_faces import Owners, loss_gradients, scores, shortfall
 from formulations.cpm_sparse import by_groups, membership
 from formulations.face_penalty import FacePenalty
-from formulations.language.arguments import at_least, positive
+from formulations.language.arguments import positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
@@ -121,21 +121,10 @@ def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
     return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
-def _group_penalty(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """Return the penalty on groups, and the values of the letters τ and G; no values if τ = 0."""
-    penalty = FacePenalty.of(m, group=group, groups=groups)
-    return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
-
-
-def _checked(ridge: float, bias_ridge: float, l1: float) -> tuple[float, float, float]:
-    """Return ρ, η and λ, or raise ValueError."""
-    return positive("ridge", ridge), positive("bias_ridge", bias_ridge), at_least("l1", l1, 0.0)
-
-
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, penalty: FacePenalty | None = None,
+    support: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """State the machine for a fixed assignment.
 
@@ -147,16 +136,13 @@ def fixed_assignment(
         The numbers of faces of the classes.
     assignment : array_like of int, shape (n,)
         The face of each sample, one of its class, in the order of :class:`Owners`.
-    ridge, bias_ridge, l1 : float
-        ρ and η, positive, and λ, at least 0.
+    ridge, bias_ridge : float
+        ρ and η, positive.
+    penalty : FacePenalty, optional
+        λ, τ and the groups, and signs: +1 if the log-odds may not fall with the feature, -1 if they may not
+        rise, else 0.
     support : array_like of bool, shape (K, m), optional
         True for the weights that may differ from 0; by default all.
-    signs : array_like of int, shape (m,), optional
-        +1 if the log-odds may not fall with the feature, -1 if they may not rise, else 0.
-    group : float
-        τ, at least 0.
-    groups : array_like of shape (m,), or sequence of sequences of int, optional
-        As in :meth:`formulations.face_penalty.FacePenalty.of`; by default each feature is its own.
 
     Returns
     -------
@@ -164,8 +150,10 @@ def fixed_assignment(
         With the parameter C. Its variables w and b include zero faces, which have rows w = 0 and b = 0.
     """
     X, y = as_data(X, y)
-    rho, eta, lam = _checked(ridge, bias_ridge, l1)
+    rho, eta = positive("ridge", ridge), positive("bias_ridge", bias_ridge)
     (n, m), K = X.shape, owners.count
+    penalty = FacePenalty.of(m) if penalty is None else penalty.checked(m)
+    lam = penalty.l1
     is_other, is_free = owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
@@ -186,17 +174,16 @@ def fixed_assignment(
     ]  # fmt: skip
     cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + lam * cp.sum(t)
     variables = {"w": w, "b": b, "xi": xi, "t": t}
-    group_penalty, group_data = _group_penalty(m, group, groups)
-    group_text = ""
-    if group_data:
-        h = variables["h"] = cp.Variable(group_penalty.n_groups, name="h")
-        cost += group_penalty.group * cp.sum(h)
-        group_text = " + τ Σₗ hₗ"
+    group_text, group_data = "", dict[str, Any]()
+    if penalty.group:
+        h = variables["h"] = cp.Variable(penalty.n_groups, name="h")
+        cost += penalty.group * cp.sum(h)
+        group_text, group_data = " + τ Σₗ hₗ", {"τ": penalty.group, "G": membership(penalty)[:, :-1]}
         rows.append(
-            Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
+            Row("group", cp.SOC(h, by_groups(penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
         )  # fmt: skip
-    sigma = owners.required_signs(m, signs) * S
+    sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
         rows.append(
             Row("sign", _select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
@@ -230,13 +217,15 @@ def fixed_assignment(
 
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, penalty: FacePenalty | None = None,
+    support: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
-    rho, eta, lam = _checked(ridge, bias_ridge, l1)
+    rho, eta = positive("ridge", ridge), positive("bias_ridge", bias_ridge)
     (n, m), K = X.shape, owners.count
+    penalty = FacePenalty.of(m) if penalty is None else penalty.checked(m)
+    lam = penalty.l1
     is_other, is_free = owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
@@ -248,17 +237,18 @@ def fixed_assignment_dual(
     rho_w = brackets.T @ X - u_plus + u_minus  # ρ w
     optional_terms, optional_rows = "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_penalty, group_data = _group_penalty(m, group, groups)
-    if group_data:
+    group_data = dict[str, Any]()
+    if penalty.group:
+        group_data = {"τ": penalty.group, "G": membership(penalty)[:, :-1]}
         g = variables["g"] = cp.Variable((K, m), name="g")
         rho_w -= g
         optional_terms = " − gₖⱼ"
-        radii = group_penalty.group * np.ones(group_penalty.n_groups)
+        radii = penalty.group * np.ones(penalty.n_groups)
         optional_rows.append(
-            Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
+            Row("group", cp.SOC(radii, by_groups(penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
-    sigma = owners.required_signs(m, signs) * S
+    sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
         delta = variables["delta"] = cp.Variable((K, m), name="delta")
         rho_w += cp.multiply(sigma, delta)
@@ -306,19 +296,19 @@ def fixed_assignment_dual(
 
 def recover(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, penalty: FacePenalty | None = None,
+    support: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """Return the primal variables from the multipliers `alpha` (n, K) of the row margin, α_ik = C_i v_ik."""
     X, y = as_data(X, y)
     q, r = loss_gradients(X, y, owners, assignment, np.where(owners.other_class(y), alpha, 0.0))
     m = X.shape[1]
-    penalty = FacePenalty.of(m, l1=l1, group=group, signs=signs, groups=groups)
+    penalty = penalty or FacePenalty.of(m)
     classes = owners.classes[:, None]  # a weight times its face's class has the sign required of the log-odds
     gradients = np.column_stack([classes * q * owners.support(m, support), r])
     w, b = classes * penalty.shrunk(gradients)[:, :-1] / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    norms = {"h": penalty.group_norms(w)} if group else {}
+    norms = {"h": penalty.group_norms(w)} if penalty.group else {}
     return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **norms}
 
 
@@ -327,10 +317,13 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
-    def pair(owners: Owners, **changes: Any) -> Duality:
+    def pair(owners: Owners, support: ArrayLike | None = None, l1: float = 0.8, **penalties: Any) -> Duality:
         order = np.arange(len(y))[:, None] * np.arange(owners.count) % 3
         z = np.where(owners.other_class(y), -np.inf, order).argmax(axis=1)
-        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, **changes}
+        penalty = FacePenalty.of(X.shape[1], l1=l1, **penalties)
+        settings: dict[str, Any] = {
+            "ridge": 2.0, "bias_ridge": 0.7, "penalty": penalty, "support": support
+        }  # fmt: skip
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),

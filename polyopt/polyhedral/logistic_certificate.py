@@ -293,7 +293,7 @@ def certify_logistic_polytopes(
     free = np.column_stack([owners.support(X.shape[1], support), owners.free])
     if W[~free].any():
         raise ValueError("W must be 0 where support is False: these weights are held at 0")
-    required_signs = owners.required_signs(X.shape[1], signs)
+    required_signs = owners.required_signs(penalty.signs)
     if (required_signs * W[:, :-1] < 0).any():
         raise ValueError("W must keep the signs: faces of class +1 those given, faces of class -1 the others")
     costs, other_class = as_costs(C, len(y)), owners.other_class(y)

@@ -152,7 +152,7 @@ class FaceLoss:
     @cached_property
     def entry_penalty(self) -> EntryPenalty:
         """The penalty and the sign constraints (K, m+1) of the entries of faces."""
-        signs = np.pad(self.owners.required_signs(self.X.shape[1], self.penalty.signs), ((0, 0), (0, 1)))
+        signs = np.pad(self.owners.required_signs(self.penalty.signs), ((0, 0), (0, 1)))
         l1 = np.append(np.full(self.X.shape[1], self.penalty.l1), 0.0)
         labels = np.broadcast_to(np.append(self.penalty.groups, self.penalty.n_groups), self.shape)
         return EntryPenalty(

@@ -33,7 +33,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     nor on the order of the samples, and a weight of 2 is the same as repeating the sample.
     """
     K, m = problem.shape[0], problem.shape[1] - 1
-    signs = problem.owners.required_signs(m, problem.penalty.signs)
+    signs = problem.owners.required_signs(problem.penalty.signs)
     directions = rng.normal(size=(K, m)) * (1.0 / np.sqrt(m)) / problem.units.scale[:-1]
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
     directions[:, ~present_features(problem.X)] = 0.0
@@ -154,15 +154,12 @@ class _ExplicitRounds(AlternatingProblem):
         from formulations.logistic_polytopes import fixed_assignment
 
         problem = self.problem
-        penalty = problem.penalty
         costs: dict[str, Any] = {
-            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": penalty.l1,
-            "group": penalty.group, "groups": penalty.groups,
+            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "penalty": problem.penalty
         }  # fmt: skip
         program = fixed_assignment(
-            problem.X, problem.y, problem.owners, assignment, problem.c, support=problem.support,
-            signs=penalty.signs if penalty.signs.any() else None, **costs,
-        )  # fmt: skip
+            problem.X, problem.y, problem.owners, assignment, problem.c, support=problem.support, **costs
+        )
         solution = program.solve(time_limit=time_limit)
         if not solution.primal:
             raise RuntimeError(

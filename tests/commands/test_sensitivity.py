@@ -31,6 +31,7 @@ from formulations import (
 from formulations import rmm as metric
 from formulations import sensitivity as slopes
 from formulations.class_faces import BIAS_RIDGE, Owners
+from formulations.face_penalty import FacePenalty as FaceTerm
 from formulations.polyhedral import belonging
 from polyopt import (
     PCSLP,
@@ -206,7 +207,7 @@ def of_logistic(data):
     def at(m, rho, price):
         program = logistic_polytopes.fixed_assignment(
             data.X, data.y, Owners(2, 2), m.solution_["assignment"], data.w,
-            ridge=rho, bias_ridge=BIAS_RIDGE * rho, l1=price,
+            ridge=rho, bias_ridge=BIAS_RIDGE * rho, penalty=FaceTerm.of(data.X.shape[1], l1=price),
         )  # fmt: skip
         return value(program)
 

@@ -85,7 +85,7 @@ def test_softness_goes_to_the_objective_itself(owners):
     sharp = problem.value(W)
     expected = faces.value(
         problem.X, problem.y, W[:, :-1], W[:, -1], owners, problem.c,
-        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=0.3,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, penalty=problem.penalty,
     )  # fmt: skip
     assert sharp == pytest.approx(expected, rel=1e-12)
     gaps = [problem.smooth(W, 0.0, t)[0] + problem.penalty.value(W) - sharp for t in (1.0, 0.1, 0.01)]
@@ -114,7 +114,7 @@ def test_the_polish_ends_at_the_optimum_of_its_assignment(owners, l1):
     assert found.status is Status.CONVERGED
     program = programs.fixed_assignment(
         problem.X, problem.y, owners, found["assignment"], problem.c,
-        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=l1,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, penalty=problem.penalty,
     )  # fmt: skip
     assert found.objective == pytest.approx(program.solve().objective, rel=1e-7)
     certificate = certified(problem, found, alpha=found.duals["margin"], assignment=found["assignment"])
@@ -165,7 +165,7 @@ def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
     signs = np.where(np.arange(3) == j, -np.sign(owners.classes[k] * other["W"][k, j]), [1, 0, 0]).astype(int)
     problem = replace(free, penalty=replace(free.penalty, signs=signs))
     found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
-    settings = {"ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": l1, "signs": signs}
+    settings = {"ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "penalty": problem.penalty}
     z = found["assignment"]
     for solver in ("CLARABEL", "SCS"):
         program = programs.fixed_assignment(problem.X, problem.y, owners, z, problem.c, **settings)
@@ -201,14 +201,13 @@ def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
     z, used = found["assignment"], (found["W"][:, :-1] != 0.0).any(axis=0)
     assert 0 < used.sum() < 4
     assert used[1] == used[2]
-    settings = {"ridge": free.ridge, "bias_ridge": free.bias_ridge, "group": 9.0, "groups": groups}
-    settings["signs"] = problem.penalty.signs
+    settings = {"ridge": free.ridge, "bias_ridge": free.bias_ridge, "penalty": penalty}
     for solver in ("CLARABEL", "SCS"):
         program = programs.fixed_assignment(free.X, free.y, free.owners, z, free.c, **settings)
         assert found.objective == pytest.approx(program.solve(solver=solver).objective, rel=1e-4)
     margins = {"alpha": found.duals["margin"], "assignment": z, "signs": problem.penalty.signs}
     assert certified(problem, found, **margins).claim is Claim.STATIONARY
-    exact = solve_logistic_polytopes(problem, method="exact", n_init=2, start=found["W"])
+    exact = solve_logistic_polytopes(problem, method="exact", n_init=2)
     assert exact.objective <= found.objective * (1.0 + 1e-6)
     # The same weights cost less without the price, and are then not the best.
     assert certified(free, found, assignment=z).claim is Claim.SUBOPTIMAL_BY
@@ -437,7 +436,7 @@ def test_random_starts_do_not_depend_on_units():
 
 def test_rows_of_the_dual_name_the_faces_of_the_other_class_and_those_of_the_own():
     X, y, owners = np.ones((2, 1)), np.array([1.0, -1.0]), Owners(1, 2)
-    found = programs.fixed_assignment_dual(X, y, owners, owners.other_class(-y).argmax(axis=1), l1=0.1)
+    found = programs.fixed_assignment_dual(X, y, owners, owners.other_class(-y).argmax(axis=1))
     rows, others = {row.name: row for row in found.rows}, owners.other_class(y)
     for name, there in (("margin", others), ("off", ~others)):
         places = rows[name].at
