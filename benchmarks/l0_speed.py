@@ -105,16 +105,13 @@ def _late_batch(data: L0Data) -> np.ndarray:
     """Patterns that a cross-entropy run draws after 15 iterations, none of them twice."""
     lp = PatternLP(data)
 
-    def scores(patterns: np.ndarray, threshold: float, wanted: int) -> list[float]:
-        lp.prepare(patterns)
-        cutoffs = (threshold * (1.0 + TIE) - patterns.sum(axis=1)) / data.C
-        solved = [lp.solve(sigma, cutoff=at) for sigma, at in zip(patterns, cutoffs, strict=True)]
-        return [data.pattern_score(sigma, f.value) for sigma, f in zip(patterns, solved, strict=True)]
+    def score(pattern: np.ndarray) -> float:
+        return data.pattern_score(pattern, lp.solve(pattern).value)
 
     relaxed = data.support(l0.relaxation(data.K, data.y, data.C).solve()["alpha"])
     p = cross_entropy_minimize(
-        scores, len(relaxed), p0=np.where(relaxed, 0.6, 0.05), rho=ELITE, max_iter=ITERATIONS,
-        patience=ITERATIONS, batch=True,
+        score, len(relaxed), p0=np.where(relaxed, 0.6, 0.05), rho=ELITE, max_iter=ITERATIONS,
+        patience=ITERATIONS,
     ).p  # fmt: skip
     rng = np.random.default_rng(1)
     distinct = np.unique(rng.random((100, len(p))) < p, axis=0)

@@ -102,7 +102,7 @@ _SPARSE_MACHINES = (
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
             "polyopt.optim.cross_entropy.CrossEntropyResult",
-            "polyopt.sparse.pattern_scores.Work",
+            "polyopt.sparse.cross_entropy.Work",
             "polyopt.sparse.cross_entropy.L0Search",
             "polyopt.sparse.settings.CrossEntropySettings",
         ),

@@ -56,6 +56,7 @@ _MOVED = {
     "polyopt.estimators.plume": "polyopt.polyhedral.plume",
     "polyopt.estimators.polyceptron": "polyopt.polyhedral.polyceptron",
     "polyopt.estimators.rmm": "polyopt.margin.rmm",
+    "polyopt.sparse.pattern_scores": "polyopt.sparse.cross_entropy",
     "polyopt.estimators.sigma_svm": "polyopt.margin.sigma_svm",
     "polyopt.estimators.spla1": "polyopt.polyhedral.spla1",
     "polyopt.estimators.svm": "polyopt.margin.svm",

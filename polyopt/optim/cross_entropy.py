@@ -1,24 +1,22 @@
 """The cross-entropy method for 0-1 problems: draw patterns, and shift their distribution to the best of them.
 
 A pattern is a 0-1 vector; its coordinates are drawn as independent Bernoulli variables with probabilities p
-(R. Y. Rubinstein and D. P. Kroese, The Cross-Entropy Method, 2004). An iteration draws N patterns. Its
-*elite* are the patterns with a score of at most the threshold γ, the ρ-quantile of the N scores. With p̂_j
-the fraction of the elite in which coordinate j is 1, the iteration sets
+(R. Y. Rubinstein and D. P. Kroese, The Cross-Entropy Method, 2004). An iteration (:meth:`_Search.step`)
 
-    p ← β p + (1 − β) p̂.
+1. draws N patterns,
+2. scores them, each pattern once,
+3. finds the threshold γ, the ρ-quantile of the N scores; the *elite* are the patterns with a score up to γ,
+4. sets p ← β p + (1 − β) p̂, with p̂_j the fraction of the elite in which coordinate j is 1.
 
-Only the ranks of the scores matter. The iteration is :meth:`_Run.step`; each pattern is scored once
-(:class:`_PatternScores`).
-
-A score of a whole batch of patterns may *screen* a pattern: it returns infinity instead of the pattern's
-score, if it can prove that the pattern is not elite.
+Only the ranks of the scores matter, so a scorer need not score patterns that it can prove not to be elite.
+The iterations end by the rules of :meth:`_Search.reason_to_stop`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +29,12 @@ from polyopt.base.progress import show
 from polyopt.optim.starts import TIE
 
 Bits = NDArray[np.bool_]
+
+# A function of different patterns (s, n), a threshold and the size of the elite, which yields numbers of
+# patterns with their scores. It may leave out patterns that it proves to have a score above the threshold, or
+# above as many other scores as there are elite patterns.
+Scorer = Callable[[Bits, float, int], Iterable[tuple[int, float]]]
+Improve = Callable[[Bits, float], tuple[Any, float] | None]
 
 
 def require(holds: bool, name: str, value: object, allowed: str) -> None:
@@ -76,13 +80,9 @@ class CrossEntropyResult:
     status, reason: how the search ended, and why, as text; ``FAILED`` if no pattern has a finite score.
     history: one record per iteration: ``iteration``; ``best`` score so far and ``elite_threshold``;
         ``mean_p`` and ``entropy`` of p after the iteration (mean over the coordinates, in nats, at most
-        log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures`` of this iteration; ``seconds``
-        since the start.
+        log 2); ``evaluations`` so far; ``seconds`` since the start.
     iterations: number of iterations.
-    evaluations: number of patterns scored, including incumbents and failures.
-    cache_hits: number of patterns drawn whose score was known.
-    screened: number of patterns that a batch scorer proved not to be elite.
-    failures: number of patterns whose score is infinite or nan.
+    evaluations: number of different patterns drawn, including incumbents.
     seconds: time taken.
     """
 
@@ -94,9 +94,6 @@ class CrossEntropyResult:
     history: tuple[dict[str, float], ...]
     iterations: int
     evaluations: int
-    cache_hits: int
-    screened: int
-    failures: int
     seconds: float
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,7 +105,7 @@ class CrossEntropyResult:
 
 
 def cross_entropy_minimize(
-    score: Callable[..., Any],
+    score: Callable[[Bits], float],
     n: int,
     *,
     p0: ArrayLike = 0.5,
@@ -120,8 +117,7 @@ def cross_entropy_minimize(
     tol: float = 1e-3,
     lower_bound: float = -np.inf,
     incumbents: ArrayLike | None = None,
-    batch: bool = False,
-    improve: Callable[[Bits, float], tuple[Any, float] | None] | None = None,
+    improve: Improve | None = None,
     time_limit: float | None = None,
     random_state: int | np.random.Generator | None = 0,
     progress: Callable[[dict[str, float]], None] | None = None,
@@ -161,20 +157,12 @@ def cross_entropy_minimize(
         Lower bound on all scores: the search ends when the best score attains it, up to 1e-9 relative.
     incumbents : array_like of shape (r, n), optional
         Patterns scored first. They belong to the elite of every iteration whose threshold they meet.
-    batch : bool, default=False
-        True if ``score(patterns, threshold, wanted)`` takes patterns of shape (s, n) and returns s scores. It
-        may *screen* a pattern, that is, return infinity, if it can prove that the score is (a) above
-        `threshold`, if that is finite, or (b) above the wanted-th least of the scores returned. `threshold`
-        is at most γ of the last iteration, up to ties; if it is too low for this iteration, screened patterns
-        are passed again with a higher one, so the result is as without screening. nan, or infinity if neither
-        (a) nor (b) is possible, counts as a failure.
     improve : callable, optional
         Takes a pattern (of the elite, or an incumbent) and its score. Returns None, or another pattern and
         its score; these are ignored if the score is higher. Each pattern is improved once, and the results
         are not improved again. Improved patterns replace the elite ones in p̂.
     time_limit : float, optional
-        Seconds for the whole search; checked after each pattern, or after each batch. A batch scorer that
-        stops earlier returns nan for the remaining patterns.
+        Seconds for the whole search; checked after each pattern.
     random_state : int, Generator or None, default=0
         Seed of the patterns drawn.
     progress : callable, optional
@@ -208,20 +196,20 @@ def cross_entropy_minimize(
     require(callable(score), "score", score, "callable")
     require(improve is None or callable(improve), "improve", improve, "callable, or None")
     require(lower_bound < np.inf, "lower_bound", lower_bound, "a number below infinity")
-    clock = Clock(time_limit)
-    scores = _PatternScores(score, batch, improve, clock)
-    run = _Run(rules, p, lower_bound, scores, clock)
-    try:
-        run.iterate(patterns, np.random.default_rng(random_state), progress)
-    except OutOfTimeError:
-        if clock.is_stopped:
-            return run.result(Status.INTERRUPTED, "the search was interrupted")
-        return run.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
-    except KeyboardInterrupt:
-        if scores.best is None:
-            raise
-        return run.result(interrupted(), "the search was interrupted")
-    return run.result(run.status or Status.CONVERGED, run.reason)
+
+    def score_each(patterns: Bits, threshold: float, n_elite: int) -> Iterable[tuple[int, float]]:
+        for row, pattern in enumerate(patterns):
+            value: Any = score(pattern)
+            try:
+                yield row, float(value)
+            except (TypeError, ValueError):
+                raise TypeError(f"score must return a number, not {value!r}") from None
+
+    return search(
+        score_each, p, rules,
+        incumbents=patterns, improve=improve, lower_bound=lower_bound, clock=Clock(time_limit),
+        rng=np.random.default_rng(random_state), progress=progress,
+    )  # fmt: skip
 
 
 def _probabilities(p0: ArrayLike, n: int) -> Vector:
@@ -243,97 +231,177 @@ def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
     return patterns.astype(bool)
 
 
-class _Run:
-    """The iterations of a search.
+def search(
+    scorer: Scorer, p: Vector, rules: Rules, *, incumbents: Bits, improve: Improve | None,
+    lower_bound: float, clock: Clock, rng: np.random.Generator,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> CrossEntropyResult:  # fmt: skip
+    """Iterate from the probabilities p (n,); arguments as in :func:`cross_entropy_minimize`."""
+    run = _Search(scorer, p, rules, improve, lower_bound, clock)
+    try:
+        run.add_incumbents(incumbents)
+        ended = None
+        while ended is None:
+            if run.seen:
+                clock.check()
+            run.step(rng)
+            ended = run.reason_to_stop()
+            show(run.history[-1], lambda: {"p": run.p})
+            if progress is not None:
+                progress(run.history[-1])
+        status, reason = ended
+    except OutOfTimeError:
+        status, reason = Status.TIME_LIMIT, "the time limit has passed"
+        if clock.is_stopped:
+            status, reason = Status.INTERRUPTED, "the search was interrupted"
+    except KeyboardInterrupt:
+        if run.best is None:
+            raise
+        status, reason = interrupted(), "the search was interrupted"
+    if run.best is None:
+        status, reason = Status.FAILED, "no pattern has a finite score"
+    return CrossEntropyResult(
+        run.best, np.nan if run.best is None else run.best_value, run.p, status, reason,
+        tuple(run.history), len(run.history), len(run.seen), clock.seconds,
+    )  # fmt: skip
+
+
+class _Search:
+    """The state of a search.
 
     p (n,): the probabilities.
-    status, reason: how the search ended; None and "" until then.
+    threshold: γ of the last iteration.
+    seen: keys of the different patterns drawn.
+    best, best_value: the best pattern and its score.
     """
 
-    def __init__(self, rules: Rules, p: Vector, lower_bound: float, scores: "_PatternScores", clock: Clock):
-        self.rules, self.p, self.lower_bound, self.scores, self.clock = rules, p, lower_bound, scores, clock
-        self.status: Status | None = None
-        self.reason = ""
+    def __init__(
+        self,
+        scorer: Scorer,
+        p: Vector,
+        rules: Rules,
+        improve: Improve | None,
+        lower_bound: float,
+        clock: Clock,
+    ):
+        self.scorer, self.p, self.rules, self.improve = scorer, p, rules, improve
+        self.lower_bound, self.clock = lower_bound, clock
+        self.threshold = self.best_value = np.inf
+        self.best: Bits | None = None
+        self.seen: set[bytes] = set()
         self.history: list[dict[str, float]] = []
-        self.threshold = np.inf  # γ of the last iteration
-        self.least = {"best": np.inf, "threshold": np.inf}  # least score drawn and least threshold, so far
-        self.idle = 0  # number of iterations in a row that lowered neither of these
+        self._values: dict[bytes, float] = {}  # known scores; infinite for those that are not numbers
+        self._improved: dict[bytes, tuple[Bits, float]] = {}  # results of `improve`
+        self._incumbents: list[tuple[Bits, float]] = []
+        # Least score drawn and least threshold so far, and the number of iterations that lowered neither.
+        self._least, self._idle = [np.inf, np.inf], 0
+        self._drew_nothing_new = False
 
-    def iterate(
-        self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
-    ) -> None:
-        """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
-        scores, scored_incumbents = self.scores, _Scored(incumbents, np.empty(0))  # if there are none
-        if len(incumbents):
-            scored = scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf)  # without failures
-            scored_incumbents = scores.improved(scored)
-        while self.status is None:
-            if scores.evaluations:
-                self.clock.check()
-            record = {**self.step(scored_incumbents, rng), "seconds": self.clock.seconds}
-            self.history.append(record)
-            show(record, lambda: {"p": self.p})
-            if progress is not None:
-                progress(record)
+    def add_incumbents(self, patterns: Bits) -> None:
+        """Score patterns that belong to the elite of every iteration whose threshold they meet."""
+        if len(patterns):
+            self._incumbents = self._improve_all(patterns, self._score(patterns, len(patterns)), np.inf)
 
-    def step(self, incumbents: "_Scored", rng: np.random.Generator) -> dict[str, float]:
-        """Draw and score patterns, select the elite, and update p; return the iteration's record.
-
-        incumbents: the patterns given by the caller, improved if there is an `improve`.
-        """
-        rules, scores, old_counts = self.rules, self.scores, self.scores.counts
+    def step(self, rng: np.random.Generator) -> None:
+        """Make an iteration."""
+        rules, n_seen = self.rules, len(self.seen)
         patterns = rng.random((rules.n_samples, len(self.p))) < self.p
-        was_drawn = scores.were_drawn(patterns)
-        drawn = scores.evaluate(patterns, rules.n_elite, self.threshold)
-        self.threshold = kth_least(drawn.values, rules.n_elite)
+        values = self._score(patterns, rules.n_elite)
+        self._drew_nothing_new = len(self.seen) == n_seen
+        self.threshold = kth_least(values, rules.n_elite)
         if self.threshold == np.inf:  # fewer finite scores than elite patterns: all are elite
-            self.threshold = max(drawn.values[drawn.values < np.inf], default=np.inf)
-        improved = scores.improved(drawn.up_to(self.threshold))  # the elite
-        elite = np.concatenate([improved.patterns, incumbents.up_to(self.threshold).patterns])
-        if len(elite):
-            self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
-        self._stop(float(drawn.values.min()), was_drawn)
+            self.threshold = max(values[values < np.inf], default=np.inf)
+        elite = [pattern for pattern, _ in self._improve_all(patterns, values, self.threshold)]
+        elite += [pattern for pattern, value in self._incumbents if value <= with_ties(self.threshold)]
+        if elite:
+            self.p = rules.beta * self.p + (1 - rules.beta) * np.mean(elite, axis=0)
+        self._idle += 1
+        for k, value in enumerate((float(values.min()), self.threshold)):
+            least = self._least[k]
+            if value < least - (TIE * abs(least) if least < np.inf else 0.0):
+                self._least[k], self._idle = value, 0
         q = np.stack([self.p, 1 - self.p])
-        return {
+        self.history.append({
             "iteration": float(len(self.history) + 1),
-            "best": scores.best_value,
+            "best": self.best_value,
             "elite_threshold": self.threshold,
             "mean_p": float(self.p.mean()),
             "entropy": float(-np.sum(q * np.log(np.where(q > 0, q, 1.0))) / len(self.p)),
-            **{name: float(count - old_counts[name]) for name, count in scores.counts.items()},
-        }
+            "evaluations": float(len(self.seen)),
+            "seconds": self.clock.seconds,
+        })  # fmt: skip
 
-    def _stop(self, best_drawn: float, was_drawn: bool) -> None:
-        """Set the status if a stopping rule is satisfied."""
+    def reason_to_stop(self) -> tuple[Status, str] | None:
+        """Return status and reason if a stopping rule is satisfied, else None."""
         rules = self.rules
-        self.idle += 1
-        for name, value in (("best", best_drawn), ("threshold", self.threshold)):
-            least = self.least[name]
-            min_decrease = TIE * abs(least) if least < np.inf else 0.0
-            if value < least - min_decrease:
-                self.least[name], self.idle = value, 0
-        if meets(self.scores.best_value, self.lower_bound):
-            self.status, self.reason = Status.CONVERGED, "the best score meets the lower bound"
-        elif np.minimum(self.p, 1 - self.p).max() <= rules.tol:
-            self.status, self.reason = Status.CONVERGED, f"every probability is within {rules.tol} of 0 or 1"
-        elif was_drawn:
-            self.status, self.reason = Status.CONVERGED, "an iteration drew no new pattern"
-        elif self.idle >= rules.patience:
+        if meets(self.best_value, self.lower_bound):
+            return Status.CONVERGED, "the best score meets the lower bound"
+        if np.minimum(self.p, 1 - self.p).max() <= rules.tol:
+            return Status.CONVERGED, f"every probability is within {rules.tol} of 0 or 1"
+        if self._drew_nothing_new:
+            return Status.CONVERGED, "an iteration drew no new pattern"
+        if self._idle >= rules.patience:
             lowered = "lowered neither the best score nor the elite threshold"
-            self.status, self.reason = Status.CONVERGED, f"{rules.patience} iterations in a row {lowered}"
-        elif len(self.history) + 1 >= rules.max_iter:
-            self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
+            return Status.CONVERGED, f"{rules.patience} iterations in a row {lowered}"
+        if len(self.history) >= rules.max_iter:
+            return Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
+        return None
 
-    def result(self, status: Status, reason: str) -> CrossEntropyResult:
-        """Return the result of a search that ended with this status, for this reason."""
-        scores = self.scores
-        if scores.best is None:
-            status, reason = Status.FAILED, "no pattern has a finite score"
-        return CrossEntropyResult(
-            pattern=scores.best, value=np.nan if scores.best is None else scores.best_value,
-            p=self.p, status=status, reason=reason, history=tuple(self.history),
-            iterations=len(self.history), **scores.counts, seconds=self.clock.seconds,
-        )  # fmt: skip
+    def _score(self, patterns: Bits, n_elite: int) -> Vector:
+        """Return the scores of patterns (s, n), infinite for those that are no numbers or not elite.
+
+        OutOfTimeError at the limit; the best pattern so far is kept.
+        """
+        keys = [_key(pattern) for pattern in patterns]
+        values = self._known(keys)
+        for limit in (with_ties(self.threshold), np.inf):  # that of the last iteration mostly suffices
+            rows = {key: row for row, key in enumerate(keys) if key not in self._values}
+            if rows:
+                new_keys, new = list(rows), patterns[list(rows.values())]
+                new.setflags(write=False)
+                ceiling = min(limit, with_ties(kth_least(values, n_elite)))
+                for row, value in self.scorer(new, ceiling, n_elite):
+                    self.seen.add(new_keys[row])
+                    self._values[new_keys[row]] = value if np.isfinite(value) else np.inf
+                    self._offer(new[row], self._values[new_keys[row]])
+                    self.clock.check()
+            values = self._known(keys)
+            if with_ties(kth_least(values, n_elite)) <= limit:
+                break
+        self.seen.update(keys)
+        return values
+
+    def _known(self, keys: list[bytes]) -> Vector:
+        """Return the known scores, infinite for the others."""
+        return np.array([self._values.get(key, np.inf) for key in keys])
+
+    def _improve_all(self, patterns: Bits, values: Vector, threshold: float) -> list[tuple[Bits, float]]:
+        """Return the patterns with a finite score up to the threshold, improved, and their scores."""
+        is_elite = (values <= with_ties(threshold)) & (values < np.inf)
+        elite = list(zip(patterns[is_elite], values[is_elite].tolist(), strict=True))
+        return elite if self.improve is None else [self._improve(*each) for each in elite]
+
+    def _improve(self, pattern: Bits, value: float) -> tuple[Bits, float]:
+        """Return a pattern's improvement and its score."""
+        key = _key(pattern)
+        if key not in self._improved:
+            assert self.improve is not None
+            new, new_value = self.improve(pattern, value) or (pattern, value)
+            new, new_value = np.asarray(new).astype(bool), float(new_value)
+            if new.shape != pattern.shape:
+                raise ValueError(f"improve must return a pattern of shape {pattern.shape}, not {new.shape}")
+            if -np.inf < new_value <= value:  # not nan
+                pattern, value = new, new_value
+                self._values.setdefault(_key(pattern), value)
+                self._improved.setdefault(_key(pattern), (pattern, value))  # it is not improved again
+                self._offer(pattern, value)
+            self._improved[key] = pattern, value
+        return self._improved[key]
+
+    def _offer(self, pattern: Bits, value: float) -> None:
+        """Keep the pattern as the best one if its score is the lowest so far."""
+        if value < self.best_value:
+            self.best_value, self.best = value, pattern.copy()
 
 
 def meets(best: float, lower_bound: float) -> bool:
@@ -351,163 +419,5 @@ def with_ties(value: float) -> float:
     return value + TIE * abs(value)
 
 
-class _Scored(NamedTuple):
-    """Patterns and their scores."""
-
-    patterns: Bits  # (s, n)
-    values: Vector  # (s,) scores, infinite for failures and screened patterns
-
-    def up_to(self, threshold: float) -> "_Scored":
-        """Return the patterns with a score up to the threshold, ties included."""
-        is_low = (self.values <= with_ties(threshold)) & (self.values < np.inf)
-        return _Scored(self.patterns[is_low], self.values[is_low])
-
-
-class _PatternScores:
-    """Scores of patterns, each evaluated once; the best pattern, and the counts of a result.
-
-    The keys of the dictionaries are the patterns, as packed bits.
-    """
-
-    def __init__(
-        self, score: Callable[..., Any], is_batch: bool,
-        improve: Callable[[Bits, float], tuple[Any, float] | None] | None, clock: Clock,
-    ):  # fmt: skip
-        self._score, self._is_batch, self._improve, self._clock = score, is_batch, improve, clock
-        self._values: dict[bytes, float] = {}  # scores, infinite for failures and screened patterns
-        self._floors: dict[bytes, float] = {}  # lower bounds on the scores of screened patterns
-        self._improved: dict[bytes, tuple[Bits, float]] = {}  # results of `improve`
-        self._drawn: set[bytes] = set()  # patterns passed to `evaluate`
-        self.evaluations = self.cache_hits = self.screened = self.failures = 0
-        self.best_value = np.inf
-        self.best: Bits | None = None
-
-    @property
-    def counts(self) -> dict[str, int]:
-        names = ("evaluations", "cache_hits", "screened", "failures")
-        return {name: getattr(self, name) for name in names}
-
-    def were_drawn(self, patterns: Bits) -> bool:
-        """Return True if all patterns were drawn before."""
-        return self._drawn.issuperset(_keys(patterns))
-
-    def evaluate(self, patterns: Bits, n_elite: int, guess: float = np.inf) -> _Scored:
-        """Return patterns (s, n) with their scores, exact for the `n_elite` least scores and their ties.
-
-        guess: estimate of the n_elite-th least score. A batch scorer may screen patterns above it. If fewer
-            than `n_elite` scores are below it, the screened patterns are scored again with a sufficient
-            threshold, so the result does not depend on the guess.
-        OutOfTimeError at the limit; the best pattern so far is kept.
-        """
-        keys = _keys(patterns)
-        evaluated: set[bytes] = set()
-        threshold = np.inf
-        if self._is_batch:  # if `n_elite` scores are known already, the last of them is sufficient
-            threshold = with_ties(min(guess, kth_least(self._known(keys), n_elite)))
-        while True:
-            rows = {key: row for row, key in enumerate(keys) if not self._is_sufficient(key, threshold)}
-            evaluated |= rows.keys()
-            if rows:
-                self._evaluate(list(rows), patterns[list(rows.values())], threshold, n_elite)
-            values = self._known(keys)
-            sufficient = with_ties(kth_least(values, n_elite))
-            if sufficient <= threshold:
-                break
-            threshold = sufficient
-        self.cache_hits += len(keys) - len(evaluated)
-        self.screened += len(evaluated & self._floors.keys())
-        self._drawn.update(keys)
-        return _Scored(patterns, values)
-
-    def improved(self, elite: _Scored) -> _Scored:
-        """Return the elite with each pattern replaced by its improvement."""
-        if self._improve is None or not len(elite.patterns):
-            return elite
-        pairs = [
-            self._improvement(key, pattern, value)
-            for key, pattern, value in zip(
-                _keys(elite.patterns), elite.patterns, elite.values.tolist(), strict=True
-            )
-        ]
-        return _Scored(np.array([pattern for pattern, _ in pairs]), np.array([value for _, value in pairs]))
-
-    def _improvement(self, key: bytes, pattern: Bits, value: float) -> tuple[Bits, float]:
-        """Return a pattern's improvement and its score; `improve` is called once for each pattern."""
-        if key not in self._improved:
-            assert self._improve is not None
-            better = self._improve(pattern, value)
-            if better is not None:
-                new_pattern, new_value = np.asarray(better[0]).astype(bool), float(better[1])
-                if new_pattern.shape != pattern.shape:
-                    raise ValueError(
-                        f"improve must return a pattern of shape {pattern.shape}, not {new_pattern.shape}"
-                    )
-                if -np.inf < new_value <= value:  # not nan
-                    pattern, value = new_pattern, new_value
-                    new_key = _keys(pattern)[0]
-                    self._values.setdefault(new_key, value)
-                    self._improved.setdefault(new_key, (pattern, value))  # it is not improved again
-                    self._offer(pattern, value)
-            self._improved[key] = pattern, value
-        return self._improved[key]
-
-    def _known(self, keys: list[bytes]) -> Vector:
-        """Return the known scores, infinite for the others."""
-        return np.array([self._values.get(key, np.inf) for key in keys])
-
-    def _is_sufficient(self, key: bytes, threshold: float) -> bool:
-        """Return True if the score is known, or proven to be at least the threshold."""
-        value = self._values.get(key)  # infinite without a lower bound: a failure, not to be scored again
-        return value is not None and (value < np.inf or self._floors.get(key, np.inf) >= threshold)
-
-    def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, n_elite: int) -> None:
-        """Score patterns and store their values; raise OutOfTimeError if time is up."""
-        patterns.setflags(write=False)
-        if not self._is_batch:
-            for key, pattern in zip(keys, patterns, strict=True):
-                self._store(key, pattern, _number(self._score(pattern)))
-                if self._clock.is_over:
-                    raise OutOfTimeError
-            return
-        values = np.asarray(self._score(patterns, threshold, n_elite), dtype=np.float64)
-        if values.shape != (len(patterns),):
-            raise ValueError(
-                f"score must return {len(patterns)} scores for as many patterns; "
-                f"what it returned has shape {values.shape}"
-            )
-        # An infinite score is a screened pattern if a proof was possible: the threshold is finite, or at
-        # least n_elite scores are. Otherwise it is a failure.
-        is_proof = threshold < np.inf or np.isfinite(values).sum() >= n_elite
-        finite = np.where(np.isfinite(values), values, np.inf)
-        # Lower bound on the score of a screened pattern.
-        floor = min(threshold, with_ties(kth_least(finite, min(n_elite, len(values)))))
-        for key, pattern, value in zip(keys, patterns, values.tolist(), strict=True):
-            if value == np.inf and is_proof:
-                self._values[key], self._floors[key] = np.inf, floor
-            else:
-                self._floors.pop(key, None)
-                self._store(key, pattern, value)
-
-    def _store(self, key: bytes, pattern: Bits, value: float) -> None:
-        """Store a score that was evaluated."""
-        self.evaluations += 1
-        self.failures += not np.isfinite(value)
-        self._values[key] = value if np.isfinite(value) else np.inf
-        self._offer(pattern, self._values[key])
-
-    def _offer(self, pattern: Bits, value: float) -> None:
-        """Keep the pattern as the best one if its score is the lowest so far."""
-        if value < self.best_value:
-            self.best_value, self.best = value, pattern.copy()
-
-
-def _keys(patterns: Bits) -> list[bytes]:
-    """Return the packed bits of each pattern (s, n), or of one pattern (n,)."""
-    return [row.tobytes() for row in np.packbits(np.atleast_2d(patterns), axis=1)]
-
-
-def _number(score: Any) -> float:
-    try:
-        return float(score)
-    except (TypeError, ValueError):
-        raise TypeError(f"score must return a number, not {score!r}") from None
+def _key(pattern: Bits) -> bytes:
+    return np.packbits(pattern).tobytes()

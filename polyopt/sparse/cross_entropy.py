@@ -3,8 +3,13 @@
 A pattern σ (p,) of zeros and ones selects the centres that may be used (on); L(σ) is its least hinge loss, a
 linear program, and S(σ) = 1'σ + C L(σ) its score. A fit (:func:`solve_l0`) has three parts. The relaxation,
 one linear program, bounds every score from below; its α/C, the best σ in [0, 1], is the initial probability.
-The cross-entropy method draws patterns and shifts the probabilities to the elite. Local search
-(:func:`descend_by_flips`) then switches a centre off or on, or swaps two, while that lowers the score.
+The cross-entropy method (:mod:`polyopt.optim.cross_entropy`) draws patterns and shifts the probabilities to
+the elite. Local search (:func:`descend_by_flips`) then switches a centre off or on, or swaps two, while that
+lowers the score.
+
+Every solution of a pattern's program gives a cut, a lower bound on L at all patterns
+(:class:`polyopt.sparse.pattern_lp.CutPool`). If the cuts prove that a pattern drawn is not elite, its program
+is not solved (the pattern is *screened*); other programs are solved only until their dual value proves it.
 
 The multipliers of the current pattern show which flips need a program. With r_j the rate at which the loss
 decreases with the upper bound of α_j, the cut of :func:`polyopt.sparse.certificate.cut_of` says that
@@ -15,10 +20,11 @@ and both together for a swap. The cuts of all earlier programs exclude most of t
 programs prove that a whole neighbourhood of thousands of patterns has no better one.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from formulations.l0_data import L0Data
@@ -27,17 +33,39 @@ from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
 from polyopt.base.progress import tell
-from polyopt.optim.cross_entropy import CrossEntropyResult, cross_entropy_minimize, meets, with_ties
+from polyopt.optim.cross_entropy import CrossEntropyResult, kth_least, meets, search, with_ties
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import OPTIONS, CutPool, PatternLP, PatternSolution, finished
-from polyopt.sparse.pattern_scores import PatternScorer, Work
 from polyopt.sparse.settings import CrossEntropySettings
 
 Bits = NDArray[np.bool_]
 
 _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
+
+
+@dataclass
+class Work:
+    """Numbers of programs."""
+
+    programs: int = 0  # linear programs started, including those of the batches' means
+    cut_off: int = 0  # programs that ended with a proof that the pattern is not elite
+    screened: int = 0  # patterns without a program, because known cuts prove that they are not elite
+    timed_out: int = 0  # programs that the time limit stopped; their scores are infinite
+    failed: int = 0  # programs that HiGHS could not solve, likewise
+
+    def count(self, solution: PatternSolution) -> None:
+        """Add one program."""
+        self.programs += 1
+        self.cut_off += solution.status is Status.CUT_OFF
+        self.timed_out += solution.status is Status.TIME_LIMIT
+        self.failed += solution.status is Status.FAILED
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{number} {name.replace('_', ' ')}" for name, number in asdict(self).items() if number
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,24 +119,21 @@ def solve_l0(
     settings = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
-    scorer = PatternScorer(data, n_jobs=n_jobs, clock=clock)
-    search = _Search(scorer, relaxation, clock)
-    p0: float | Vector | str = settings.prior
-    if settings.prior == "relaxation":
-        p0 = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
+    runs = _Runs(PatternScorer(data, n_jobs=n_jobs, clock=clock), settings, relaxation, clock)
     status = Status.CONVERGED
     try:
         for run in range(settings.n_init):
-            rng = np.random.default_rng([seed, run])
-            run_status = search.run(settings.flips, p0=p0, random_state=rng, **settings.of_a_run)
+            run_status = runs.make(np.random.default_rng([seed, run]))
             status = run_status if run_status is not Status.CONVERGED else status
-            if run_status is Status.INTERRUPTED or clock.is_over or search.is_optimal:
+            if run_status is Status.INTERRUPTED or clock.is_over or meets(runs.score, runs.bound):
                 break
     except KeyboardInterrupt:
         status = interrupted()
-    solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
-    iterations = sum(result.iterations for result in search.runs)
-    return replace(solution, iterations=iterations, history=tuple(search.history)), search.record()
+    record = runs.record()
+    solver = f"cross-entropy ({record.work}; {record.moves} flips)"
+    solution = _solution(data, runs.pattern, relaxation, status, solver, clock)
+    iterations = sum(result.iterations for result in record.runs)
+    return replace(solution, iterations=iterations, history=tuple(runs.history)), record
 
 
 def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
@@ -124,77 +149,159 @@ def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     return _solution(data, support, relaxation, status, solver, clock)
 
 
-class _Search:
+class _Runs:
     """The runs so far, and the best pattern of all."""
 
-    def __init__(self, scorer: PatternScorer, relaxation: Solution, clock: Clock):
-        self._scorer, self._clock, self._bound = scorer, clock, float(relaxation.bound or 0.0)
-        self.runs: list[CrossEntropyResult] = []
+    def __init__(
+        self, scorer: "PatternScorer", settings: CrossEntropySettings, relaxation: Solution, clock: Clock
+    ):
+        self._scorer, self._settings, self._clock = scorer, settings, clock
+        self.bound = float(relaxation.bound or 0.0)
+        prior = settings.prior
+        sigma = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
+        self._p = sigma if prior == "relaxation" else np.full(len(sigma), float(prior))
+        self._runs: list[CrossEntropyResult] = []
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
         self._moves, self._is_local_optimum = 0, False
         # The relaxation's support is the first incumbent.
         self._rounded = scorer.data.support(relaxation["alpha"])
-        self.pattern, self._score = self._rounded, np.inf
+        self.pattern, self.score = self._rounded, np.inf
 
-    def run(self, flips: bool, **settings: Any) -> Status:
-        """Run the cross-entropy method once, then local search if `flips`; return the status."""
-        scorer, clock = self._scorer, self._clock
-        # Half of the time is for local search.
-        limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
-        scorer.begin(Clock(limit))
-        incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
-        result = cross_entropy_minimize(
-            scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
-            time_limit=limit, progress=self._note, lower_bound=self._bound, **settings,
+    def make(self, rng: np.random.Generator) -> Status:
+        """Run the cross-entropy method once, then local search; return the status."""
+        scorer, clock, flips = self._scorer, self._clock, self._settings.flips
+        scorer.clock = clock.part(0.5) if flips else clock  # half of the time is for local search
+        result = search(
+            scorer, self._p, self._settings,
+            incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]), improve=scorer.improve,
+            lower_bound=self.bound, clock=scorer.clock, rng=rng, progress=self._note,
         )  # fmt: skip
-        self.runs.append(result)
+        self._runs.append(result)
         pattern, score = self._rounded, np.inf
         if result.pattern is not None:
             pattern, score = result.pattern, result.value
-            self._offer(pattern, score, meets(score, self._bound))
-        stopped = result.status is Status.INTERRUPTED or clock.is_over
-        if flips and not (stopped or meets(self._score, self._bound)):
+            self._offer(pattern, score, meets(score, self.bound))
+        status = result.status
+        if flips and not (status is Status.INTERRUPTED or clock.is_over or meets(self.score, self.bound)):
             descent = descend_by_flips(scorer.data, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += descent.moves
             self._offer(descent.pattern, descent.score, descent.is_local_optimum)
             score = min(score, descent.score)
-            if descent.interrupted:
-                result = replace(result, status=Status.INTERRUPTED)
+            status = Status.INTERRUPTED if descent.interrupted else status
         if np.isfinite(score):
             self._scores.append(score)
-        is_late = clock.is_over and result.status is not Status.INTERRUPTED
-        return Status.TIME_LIMIT if is_late else result.status
-
-    @property
-    def is_optimal(self) -> bool:
-        """True if the best score attains the relaxation's bound."""
-        return meets(self._score, self._bound)
+        return Status.TIME_LIMIT if clock.is_over and status is not Status.INTERRUPTED else status
 
     def record(self) -> L0Search:
         """Return the record of the runs so far."""
         rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
-            relaxed=self._bound, rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self.runs), scores=tuple(self._scores), moves=self._moves,
+            relaxed=self.bound, rounded=np.nan if rounded is None else rounded[1],
+            runs=tuple(self._runs), scores=tuple(self._scores), moves=self._moves,
             is_local_optimum=self._is_local_optimum, work=self._scorer.work,
         )  # fmt: skip
 
-    def __str__(self) -> str:
-        return f"{self._scorer.work}; {self._moves} flips"
-
-    def _offer(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
+    def _offer(self, pattern: Bits, score: float, is_local_optimum: bool) -> None:
         """Make the pattern the incumbent if its score is not higher, up to ties."""
-        if score <= with_ties(self._score):  # scores of one support may differ by rounding
+        if score <= with_ties(self.score):  # scores of one support may differ by rounding
             self._is_local_optimum = is_local_optimum
-            self.pattern, self._score = pattern, score
+            self.pattern, self.score = pattern, score
 
     def _note(self, record: dict[str, float]) -> None:
         """Add a record of a run to the history of the search, and report it."""
-        numbers = {"restart": float(len(self.runs)), "iteration": float(len(self.history) + 1)}
-        values = {"objective": record["best"], "bound": self._bound, "seconds": self._clock.seconds}
+        numbers = {"restart": float(len(self._runs)), "iteration": float(len(self.history) + 1)}
+        values = {"objective": record["best"], "bound": self.bound, "seconds": self._clock.seconds}
         self.history.append({**record, **numbers, **values})
         tell(self.history[-1])
+
+
+class PatternScorer:
+    """Scores batches of patterns, as a :data:`polyopt.optim.cross_entropy.Scorer`.
+
+    n_jobs: threads, each with its own model, as joblib counts. The scores do not depend on it: each program
+        is solved from the basis of the batch's mean.
+    """
+
+    def __init__(self, data: L0Data, *, n_jobs: int | None, clock: Clock):
+        self.data, self.clock, self.work, self.pool = data, clock, Work(), CutPool(data)
+        threads = min(effective_n_jobs(n_jobs), OPTIONS.patterns_per_look)
+        self._models = [PatternLP(data) for _ in range(threads)]
+        self._supports: dict[bytes, tuple[Bits, float]] = {}  # support and score of each solved pattern
+
+    def __call__(self, patterns: Bits, threshold: float, n_elite: int) -> Iterator[tuple[int, float]]:
+        """Yield row and score of patterns (s, p), nan if a program was not solved.
+
+        Patterns are left out if their score is above the threshold, or above `n_elite` others.
+        """
+        scores: list[float] = []
+        rows = self._promising(patterns, np.arange(len(patterns)), threshold)
+        if len(rows):
+            self._prepare(patterns)
+        while len(rows := self._promising(patterns, rows, threshold)):
+            chunk, rows = rows[: OPTIONS.patterns_per_look], rows[OPTIONS.patterns_per_look :]
+            solutions = self._solve(patterns[chunk], threshold)
+            for row, solution in zip(chunk.tolist(), solutions, strict=True):
+                score = self._store(patterns[row], solution)
+                if score < np.inf:
+                    scores.append(score)
+                if score != np.inf:
+                    yield row, score
+            if len(scores) >= n_elite:
+                threshold = min(threshold, with_ties(kth_least(np.array(scores), n_elite)))
+
+    def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
+        """Return the support of the pattern's coefficients, and its score, which is not higher."""
+        return self._supports.get(pattern.tobytes())
+
+    def _promising(self, patterns: Bits, rows: NDArray[np.intp], threshold: float) -> NDArray[np.intp]:
+        """Return the rows that the cuts do not exclude, in order of their lower bounds."""
+        if threshold == np.inf:
+            return rows
+        bounds = patterns[rows].sum(axis=1) + self.data.C * self.pool.bounds(patterns[rows])
+        order = np.argsort(bounds, kind="stable")
+        remaining = rows[order[bounds[order] <= threshold]]
+        self.work.screened += len(rows) - len(remaining)
+        return remaining
+
+    def _prepare(self, patterns: Bits) -> None:
+        """Solve the program of the patterns' mean in all models, and keep its cut."""
+        time_left = self.clock.left
+        solved = Parallel(n_jobs=len(self._models), require="sharedmem")(
+            delayed(model.prepare)(patterns, time_limit=time_left) for model in self._models
+        )
+        self.work.programs += 1
+        self.pool.add(*solved[0].cut)
+
+    def _solve(self, patterns: Bits, threshold: float) -> list[PatternSolution]:
+        """Solve the patterns' programs in parallel; return the solutions in the patterns' order."""
+        threads = len(self._models)
+
+        def solve_every_th(thread: int) -> list[PatternSolution]:
+            return [
+                self._models[thread].solve(
+                    pattern, time_limit=self.clock.left,
+                    cutoff=None if threshold == np.inf else (threshold - pattern.sum()) / self.data.C,
+                )
+                for pattern in patterns[thread::threads]
+            ]  # fmt: skip
+
+        solved = Parallel(n_jobs=threads, require="sharedmem")(
+            delayed(solve_every_th)(k) for k in range(threads)
+        )
+        return [solved[row % threads][row // threads] for row in range(len(patterns))]
+
+    def _store(self, pattern: Bits, solution: PatternSolution) -> float:
+        """Store the cut and the support of a solution; return the score, infinite if it was cut off."""
+        self.work.count(solution)
+        self.pool.add(*solution.cut)
+        if solution.status is Status.CUT_OFF:
+            return np.inf
+        if solution.status in (Status.FAILED, Status.TIME_LIMIT):
+            return np.nan
+        support = self.data.support(solution.alpha)
+        self._supports[pattern.tobytes()] = support, self.data.score(solution.alpha, solution.b)
+        return self.data.pattern_score(pattern, solution.value)
 
 
 def _solution(

@@ -1,8 +1,7 @@
 """The settings of the cross-entropy method for the L0 machine."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -73,8 +72,3 @@ class CrossEntropySettings(Settings, Rules):
         for name in ("flips", "svm_screen"):
             value = getattr(self, name)
             require(isinstance(value, bool | np.bool_), name, value, "True or False")
-
-    @property
-    def of_a_run(self) -> dict[str, Any]:
-        """Arguments of :func:`~polyopt.optim.cross_entropy.cross_entropy_minimize` for each run."""
-        return {field.name: getattr(self, field.name) for field in fields(Rules)}

@@ -18,8 +18,7 @@ from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.margin.path import PathPoint
 from polyopt.report.programs import html_of
-from polyopt.sparse.cross_entropy import L0Search
-from polyopt.sparse.pattern_scores import Work
+from polyopt.sparse.cross_entropy import L0Search, Work
 
 HOSTILE = (
     """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e&$x$"""

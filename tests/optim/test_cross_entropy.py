@@ -17,9 +17,9 @@ from formulations.language import clock
 from formulations.language.solution import Status
 from polyopt import cross_entropy_minimize
 from polyopt.optim import cross_entropy
+from polyopt.optim.cross_entropy import Rules, search, with_ties
 
-COUNTS = ("evaluations", "cache_hits", "screened", "failures")
-COURSE = ("iteration", "best", "elite_threshold", "mean_p", "entropy")
+COURSE = ("iteration", "best", "elite_threshold", "mean_p", "entropy", "evaluations")
 
 
 def separable(n, seed):
@@ -58,23 +58,34 @@ class Recorder:
         return self.score(pattern)
 
 
-class AsBatch:
-    """A batch scorer from a score, with a proof for every pattern over the threshold."""
+def searched(scorer, n, p0=0.5, improve=None, incumbents=None, time_limit=None, random_state=0, **rules):
+    """The search of a scorer of batches."""
+    return search(
+        scorer, np.broadcast_to(p0, n).astype(float), Rules(**rules), improve=improve,
+        incumbents=np.empty((0, n), bool) if incumbents is None else np.asarray(incumbents, bool),
+        lower_bound=-inf, clock=clock.Clock(time_limit), rng=np.random.default_rng(random_state),
+    )  # fmt: skip
 
-    def __init__(self, score, screens=True):
-        self.score, self.screens, self.thresholds, self.asked = score, screens, [], 0
 
-    def __call__(self, patterns, threshold, wanted):
-        self.thresholds.append(threshold)
-        self.asked += len(patterns)
-        values = np.array([self.score(pattern) for pattern in patterns])
-        return np.where(values > threshold, inf, values) if self.screens else values
+def screening(score):
+    """A scorer of batches that leaves out all patterns over the threshold, and counts those."""
+
+    def scored(patterns, threshold, n_elite):
+        values = np.array([score(pattern) for pattern in patterns])
+        if len(values) >= n_elite:
+            threshold = min(threshold, with_ties(np.sort(values)[n_elite - 1]))
+        for row in np.flatnonzero(values <= threshold):
+            yield row, values[row]
+        scored.screened += int((values > threshold).sum())
+
+    scored.screened = 0
+    return scored
 
 
 def scripted(values):
-    """A batch scorer that has its own scores for each iteration: values (iterations, samples)."""
+    """A scorer that has its own scores for each iteration: values (iterations, samples)."""
     rows = iter(values)
-    return lambda patterns, threshold, wanted: np.asarray(next(rows), dtype=float)
+    return lambda patterns, threshold, n_elite: list(enumerate(next(rows)))
 
 
 # -- what it finds ---------------------------------------------------------------------------
@@ -174,11 +185,12 @@ def test_scores_that_differ_by_rounding_tie(sign):
         return sizes(pattern) * (1 + 1e-13 * noise.normal())
 
     exact, rough = (cross_entropy_minimize(score, 30, random_state=1) for score in (sizes, noisy))
-    screened = cross_entropy_minimize(AsBatch(noisy), 30, batch=True, random_state=1)
+    scorer = screening(noisy)
+    screened = searched(scorer, 30, random_state=1)
     for found in (rough, screened):
         assert (found.p == exact.p).all()
         assert found.iterations == exact.iterations
-    assert screened.screened > 100
+    assert scorer.screened > 100
 
 
 @pytest.mark.parametrize(
@@ -186,7 +198,7 @@ def test_scores_that_differ_by_rounding_tie(sign):
 )
 def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
     values = np.random.default_rng(0).permutation(n_samples)[None]
-    found = cross_entropy_minimize(scripted(values), 60, n_samples=n_samples, rho=rho, batch=True, max_iter=1)
+    found = searched(scripted(values), 60, n_samples=n_samples, rho=rho, max_iter=1)
     assert found.history[0]["elite_threshold"] == elite - 1
 
 
@@ -217,9 +229,8 @@ def test_a_coordinate_s_meaning_may_be_turned_around(seed):
         mirrored, 20, p0=np.where(flipped, 1 - p0, p0), random_state=Mirrored(seed, flipped)
     )
     assert (np.array(seen.asked) == np.array(mirrored.asked) ^ flipped).all()
-    assert course(plain, "best", "elite_threshold", *COUNTS) == course(
-        turned, "best", "elite_threshold", *COUNTS
-    )
+    columns = ("best", "elite_threshold", "evaluations")
+    assert course(plain, *columns) == course(turned, *columns)
     assert (turned.pattern == plain.pattern ^ flipped).all()
     assert turned.p == pytest.approx(np.where(flipped, 1 - plain.p, plain.p), abs=1e-12)
     assert plain.iterations > 5
@@ -255,16 +266,14 @@ def test_no_pattern_is_scored_twice_and_the_counts_are_right():
     seen = Recorder(rugged(12, 1))
     found = cross_entropy_minimize(seen, 12, incumbents=np.eye(12, dtype=int)[[0, 1, 0]])
     assert len(seen.asked) == len(set(seen.asked)) == found.evaluations
-    assert found.evaluations + found.cache_hits == 100 * found.iterations + 3
-    assert sum(r["evaluations"] for r in found.history) == found.evaluations - 2
-    assert sum(r["cache_hits"] for r in found.history) == found.cache_hits - 1
-    assert found.cache_hits > 100
+    assert found.evaluations < 100 * found.iterations - 100
+    assert found.history[-1]["evaluations"] == found.evaluations
 
 
 # -- failures --------------------------------------------------------------------------------
 
 
-def test_failures_are_counted_and_never_win():
+def test_failures_never_win():
     good, _ = separable(16, 3)
 
     def score(pattern):
@@ -280,9 +289,7 @@ def test_failures_are_counted_and_never_win():
 
     seen = Recorder(score)
     found = cross_entropy_minimize(seen, 16, patience=10)
-    asked = np.array(seen.asked)
-    failed = asked[:, 0] | asked[:, 3:6].all(axis=1) | ~asked[:, 6:].any(axis=1)
-    assert found.failures == failed.sum() == sum(r["failures"] for r in found.history)
+    assert len(seen.asked) == found.evaluations
     allowed = [p for p in map(np.array, product((False, True), repeat=16)) if not p[0] and p[6:].any()]
     best = min(good(p) for p in allowed if not (p[3] and p[4] and p[5]))
     assert found.value == best
@@ -300,7 +307,6 @@ def test_where_nothing_has_a_score_that_is_said():
     assert found.status is Status.FAILED
     assert found.pattern is None
     assert np.isnan(found.value)
-    assert found.failures == found.evaluations
     assert found.reason == "no pattern has a finite score"
     assert (found.p == 0.4).all()
 
@@ -309,7 +315,7 @@ def test_fewer_scores_than_elite_places():
     """With fewer scores than elite places those that have one are the elite."""
     values = np.full((1, 40), nan)
     values[0, [3, 30]] = 5.0, 7.0
-    found = cross_entropy_minimize(scripted(values), 20, n_samples=40, batch=True, max_iter=1, beta=0.0)
+    found = searched(scripted(values), 20, n_samples=40, max_iter=1, beta=0.0)
     drawn = np.random.default_rng(0).random((40, 20)) < 0.5
     assert found.history[0]["elite_threshold"] == 7.0
     assert (found.p == drawn[[3, 30]].mean(axis=0)).all()
@@ -385,7 +391,7 @@ def test_the_elite_alone_are_improved():
 
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.05, 0.1, 0.3]))
 @settings(max_examples=4)
-def test_screening_changes_nothing_but_the_evaluations(seed, improves, rho):
+def test_screening_changes_nothing(seed, improves, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
 
@@ -394,29 +400,14 @@ def test_screening_changes_nothing_but_the_evaluations(seed, improves, rho):
 
     improve = pruning(mask, score) if improves else None
 
-    def screened(patterns, threshold, wanted):
-        values = np.array([score(p) for p in patterns])
-        if len(values) >= wanted:
-            threshold = min(threshold, np.sort(values)[wanted - 1])
-        return np.where([score(p) <= threshold for p in patterns], values, inf)
-
-    options = {
-        "improve": improve,
-        "rho": rho,
-        "incumbents": np.eye(n)[:2],
-        "random_state": seed,
-    }
-    plain = cross_entropy_minimize(score, n, **options)
-    whole = cross_entropy_minimize(AsBatch(score, screens=False), n, batch=True, **options)
-    spared = cross_entropy_minimize(screened, n, batch=True, **options)
-    assert course(plain, *COURSE, *COUNTS) == course(whole, *COURSE, *COUNTS)
+    options = {"improve": improve, "rho": rho, "incumbents": np.eye(n)[:2], "random_state": seed}
+    scorer = screening(score)
+    plain, spared = cross_entropy_minimize(score, n, **options), searched(scorer, n, **options)
     assert course(plain) == course(spared)
     assert (plain.p == spared.p).all()
     assert (plain.pattern == spared.pattern).all()
     assert plain.reason == spared.reason
-    assert spared.evaluations < plain.evaluations
-    assert spared.screened > 0
-    assert spared.failures == 0
+    assert scorer.screened > 0
 
 
 # -- how it ends -----------------------------------------------------------------------------
@@ -427,23 +418,19 @@ def test_patience_waits_for_the_best_and_for_the_threshold():
     falling = [np.r_[1.0, np.full(3, 20.0 - t)] for t in range(6)]  # the best stays, the threshold falls
     rising = [np.r_[0.5, np.full(3, 30.0)]]  # the other way round
     rows = [*falling, *rising, *[np.r_[0.5, np.full(3, 15.0)]] * 9]
-    found = cross_entropy_minimize(
-        scripted(rows), 60, n_samples=4, rho=0.5, batch=True, patience=3, random_state=0
-    )
+    found = searched(scripted(rows), 60, n_samples=4, rho=0.5, patience=3)
     assert found.iterations == 7 + 3
     assert found.status is Status.CONVERGED
     assert "3 iterations in a row lowered neither" in found.reason
-    found = cross_entropy_minimize(scripted([flat] * 9), 60, n_samples=4, batch=True, patience=5)
+    found = searched(scripted([flat] * 9), 60, n_samples=4, patience=5)
     assert found.iterations == 1 + 5
     rounding = [flat * (1 - 1e-14 * t) for t in range(9)]
-    found = cross_entropy_minimize(scripted(rounding), 60, n_samples=4, batch=True, patience=5)
+    found = searched(scripted(rounding), 60, n_samples=4, patience=5)
     assert found.iterations == 1 + 5
     assert found.value == rounding[5][0]
 
 
-def test_a_batch_or_an_improvement_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match="score must return 100 scores for as many patterns"):
-        cross_entropy_minimize(lambda patterns, threshold, wanted: np.zeros(3), 30, batch=True)
+def test_an_improvement_of_the_wrong_shape_is_refused():
     with pytest.raises(ValueError, match="improve must return a pattern of shape"):
         cross_entropy_minimize(rugged(15, 0), 15, improve=lambda b, v: (b[:3], v))
 
@@ -489,10 +476,6 @@ def test_the_time_limit_keeps_the_best(monkeypatch):
     least_time = cross_entropy_minimize(Recorder(score, slow), 40, time_limit=1e-9)
     assert (least_time.evaluations, least_time.iterations) == (1, 0)
     assert least_time.value == score(least_time.pattern)
-    monkeypatch.undo()
-    batch = AsBatch(score)
-    whole = cross_entropy_minimize(batch, 40, batch=True, time_limit=1e-9)
-    assert (whole.evaluations, whole.iterations, whole.status) == (100, 1, Status.TIME_LIMIT)
 
 
 @pytest.mark.parametrize("when", [1, 2, 30, 160])
@@ -518,7 +501,7 @@ def test_the_history_is_told_as_it_happens():
     told = []
     found = cross_entropy_minimize(rugged(20, 0), 20, progress=told.append)
     assert tuple(told) == found.history
-    assert set(told[0]) == {*COURSE, *COUNTS, "seconds"}
+    assert set(told[0]) == {*COURSE, "seconds"}
     p = found.p[(found.p > 0) & (found.p < 1)]
     entropy = -(p * np.log(p) + (1 - p) * np.log(1 - p)).sum() / 20
     assert told[-1]["entropy"] == pytest.approx(entropy)

@@ -21,10 +21,9 @@ from polyopt.certificates import Claim
 from polyopt.datasets import load
 from polyopt.optim.cross_entropy import with_ties
 from polyopt.sparse.certificate import certify_l0, certify_one_norm, cut_of, score_bound
-from polyopt.sparse.cross_entropy import descend_by_flips, round_relaxation, solve_l0
+from polyopt.sparse.cross_entropy import PatternScorer, Work, descend_by_flips, round_relaxation, solve_l0
 from polyopt.sparse.one_norm import solve_one_norm, solve_relaxation
 from polyopt.sparse.pattern_lp import CutPool, PatternLP
-from polyopt.sparse.pattern_scores import PatternScorer, Work
 from polyopt.sparse.settings import CrossEntropySettings
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
@@ -191,7 +190,9 @@ def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     for batch in range(2):
         drawn = np.unique(late(p, 15, seed=batch).astype(bool), axis=0)
         truth = np.array([s.sum() + C * scipy_value(K, y, C, data.weights, centres, s) for s in drawn])
-        values = scorer(drawn, threshold, 4)
+        values = np.full(len(drawn), np.inf)
+        for row, value in scorer(drawn, threshold, 4):
+            values[row] = value
         known = np.isfinite(values)
         assert not np.isnan(values).any()
         assert values[known] == pytest.approx(truth[known], rel=1e-7, abs=1e-7)
