@@ -37,8 +37,7 @@ from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
 
 if TYPE_CHECKING:
-    from formulations.polytope import Loss
-    from polyopt.cpm.certificate import Margin
+    from formulations.polytope import Loss, Margin
 
 _TITLES = {
     "svm": "the SVM",
