@@ -14,27 +14,24 @@ Variables and shapes
 W and the slacks ξ_ik of sample i on face k; T (K, m), the absolute values of the weights; s (L,), the norms
 of L groups of features over all faces. In the dual the margins' multipliers alpha (n, K), printed α; r and q
 (K, m), of the penalty; delta, printed δ, of the signs σ_j W_kj ≥ 0 (σ_j is -1, 0 or +1), with a column for
-each σ_j ≠ 0. With margin="worst" also the primal's t, the largest ‖W_k‖², and the dual's s (K,).
+each σ_j ≠ 0.
 
 Programs
 --------
-A row is a named constraint; its multiplier is in brackets. For margin="total":
+A row is a named constraint; its multiplier is in brackets.
 
-fixed_assignment        min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + the cost of slacks
+fixed_assignment        min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + Σ_ik C_i ξ_ik
                         s.t. y_i W_k·x̃_i ≥ 1 − ξ_ik [α_ik],  |W_kj| ≤ T_kj [r_kj],
                              ‖(W_kj : j in group l, all k)‖ ≤ s_l [q],  σ_j W_kj ≥ 0 [δ_kj]
 fixed_assignment_dual   max  Σ α − ¼ ‖N‖²   with   N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj
-                        s.t. α ≥ 0, its sum over the pairs of one slack at most the cost of the slack,
-                             |r_kj| ≤ λ,  ‖(q_kj : j in group l, all k)‖ ≤ τ,  δ ≥ 0
+                        s.t. 0 ≤ α_ik ≤ C_i,  |r_kj| ≤ λ,  ‖(q_kj : j in group l, all k)‖ ≤ τ,  δ ≥ 0
 
-margin="worst" has t in place of ‖W‖², and (Σ_k ‖N_k‖)² in place of ‖N‖². For margin="total" the optimal r, q
-and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i (:mod:`formulations.face_penalty`).
-So any α within its caps gives the lower bound Σ α − ¼ ‖shrunk V‖².
+The optimal r, q and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i
+(:mod:`formulations.face_penalty`). So any α within its caps gives the lower bound Σ α − ¼ ‖shrunk V‖².
 
 Recovery
 --------
-margin="total": W = ½ shrunk V. margin="worst": W from the multipliers of the dual's row norm, ‖N_k‖ ≤ s_k.
-T, the norms of groups and ξ follow from W.
+W = ½ shrunk V. T, the norms of groups and ξ follow from W.
 
 Multipliers
 -----------
@@ -79,12 +76,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations import cpm
 from formulations.face_penalty import FacePenalty
-from formulations.language.arguments import one_of
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
-from formulations.polytope import Loss, Margin, lift
+from formulations.polytope import lift
 
 _SOURCE = "Kantchelian et al. (2014), eq. (6), with a penalty on the weights"
 _LETTERS = {
@@ -177,7 +173,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
     """Return the terms of the dual for K faces: what is subtracted from V (K, m+1), and the rows."""
     m, terms = penalty.n_features, FaceTerms()
     by_weight = _index_of(np.arange(m), m, K)
-    terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
+    terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
     # Printed values of absent parts; those of present parts are set below.
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
@@ -270,17 +266,15 @@ def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
 
 
 def fixed_assignment(
-    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
-    margin: Margin = "total", *, penalty: FacePenalty,
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, *,
+    penalty: FacePenalty,
 ) -> Program:  # fmt: skip
     """State the machine with a penalty for a fixed assignment.
 
     Parameters
     ----------
-    X, y, n_faces, assignment, C, loss
+    X, y, n_faces, assignment, C
         As in :func:`formulations.cpm.fixed_assignment`.
-    margin : {"total", "worst"}
-        The sum of the squared norms of the faces, or the largest of them.
     penalty : FacePenalty
         The penalty; a part that is 0 has no rows.
 
@@ -289,65 +283,47 @@ def fixed_assignment(
     Program
         With the parameters C, Z, and lam and tau for parts that are not 0.
     """
-    one_of("margin", margin, ("total", "worst"))
-    plain = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
+    plain = cpm.fixed_assignment(X, y, n_faces, assignment, C)
     W = plain.variables["W"]
     terms = primal_terms(penalty.checked(W.shape[1] - 1), W)
     # Insert the penalty's terms between the two terms of the objective without penalty.
     squared_norm, slack_cost = plain.objective.args[0].args
     norm_text, slack_text = plain.objective_text.split(" + ", 1)
     return terms.added_to(
-        plain, name=f"cpm_sparse.{loss}_{margin}", source=_SOURCE,
+        plain, name="cpm_sparse.fixed_assignment", source=_SOURCE,
         objective=cp.Minimize(squared_norm + terms.cost + slack_cost),
         text=f"{norm_text}{terms.text} + {slack_text}",
     )  # fmt: skip
 
 
 def fixed_assignment_dual(
-    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
-    margin: Margin = "total", *, penalty: FacePenalty,
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, *,
+    penalty: FacePenalty,
 ) -> Program:  # fmt: skip
     """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
-    one_of("margin", margin, ("total", "worst"))
-    plain = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
+    plain = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C)
     X, y = as_data(X, y)
     terms = dual_terms(penalty.checked(X.shape[1]), n_faces)
     alpha = plain.variables["alpha"]
     N = (lift(X).T @ cp.multiply(y[:, None], alpha)).T - terms.subtracted
-    if margin == "total":
-        objective, text = cp.sum(alpha) - 0.25 * cp.sum_squares(N), "Σᵢₖ αᵢₖ − ¼ ‖N‖²"
-    else:
-        s = cp.Variable(n_faces, name="s")
-        objective, text = cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²"
-        terms.rows += (cpm.norm_row(s, N.T, "‖Nₖ‖ ≤ sₖ"),)
-        terms.variables["s"] = s
     terms.letters["Wₖ"] = "face $k$ of the primal"  # for the meanings of the rows' multipliers
     return terms.added_to(
-        plain, name=f"cpm_sparse.{loss}_{margin}_dual", source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(objective), text=text,
+        plain, name="cpm_sparse.fixed_assignment_dual", source=f"{_SOURCE} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(N)), text="Σᵢₖ αᵢₖ − ¼ ‖N‖²",
     )  # fmt: skip
 
 
 def recover(
-    X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
-    radius: NDArray[Any] | None = None,
-) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the primal variables from the dual's alpha (n, K).
-
-    `radius` (m+2, K) is for margin="worst": the multipliers of the dual's row norm, −W' below the first row.
-    """
+    X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty
+) -> dict[str, NDArray[Any]]:
+    """Return the primal variables from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
-    if radius is None:
-        W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
-        largest_norm = {}
-    else:
-        W = penalty.enforce_signs(-radius[1:].T)
-        largest_norm = {"t": np.array((W**2).sum(axis=1).max())}
-    return {**cpm.with_slacks(X, y, W, loss), **largest_norm, **sizes(penalty, W)}
+    W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
+    return {**cpm.with_slacks(X, y, W), **sizes(penalty, W)}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Return every program of this module on random data, as primal-dual pairs."""
+    """Return the program on random data with its dual, as a list of primal-dual pairs."""
     X, y = two_blobs(n=24, m=5, seed=seed)
     side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)  # positives are on both sides along feature 0
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
@@ -355,22 +331,12 @@ def pairs(seed: int = 0) -> list[Duality]:
     # Features are negated such that the sign constraint of feature 1 is active, and no other one: if all
     # weights of a group were 0, the derivative by its penalty would not exist.
     X = X * np.where((y @ X < 0) == np.isin(np.arange(5), (2, 4)), 1.0, -1.0)
-    full = FacePenalty.of(5, l1=0.1, group=0.2, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
-    plain = FacePenalty.of(5, l1=0.2, signs={4: -1})
+    penalty = FacePenalty.of(5, l1=0.1, group=0.2, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
 
-    def pair(loss: Loss, margin: Margin, penalty: FacePenalty) -> Duality:
-        arguments = (X, y, K, assignment, C, loss, margin)
-        dual = fixed_assignment_dual(*arguments, penalty=penalty)
+    def recover_primal(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return recover(X, y, v["alpha"], penalty)
 
-        def recover_primal(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            radius = dual.rows[-1].multipliers if margin == "worst" else None  # of the last solve
-            return recover(X, y, v["alpha"], penalty, loss, radius)
-
-        return Duality(fixed_assignment(*arguments, penalty=penalty), dual, recover_primal)
-
-    return [
-        pair("sum", "total", plain),
-        pair("max", "total", full),
-        pair("sum", "worst", full),
-        pair("max", "worst", plain),
-    ]
+    primal, dual = (
+        state(X, y, K, assignment, C, penalty=penalty) for state in (fixed_assignment, fixed_assignment_dual)
+    )
+    return [Duality(primal, dual, recover_primal)]

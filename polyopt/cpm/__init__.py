@@ -2,12 +2,12 @@
 
 The programs are in ``formulations`` (``cpm``, ``cpm_margins``, ``cpm_faces``, ``cpm_sparse``).
 Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2, and the step rule),
-``alternating`` (the program of a fixed assignment, by ``explicit_faces``, then a new assignment), ``dual`` (the same by coordinate
-ascent), ``global_search`` (branch and bound over assignments).
+``alternating`` (the program of a fixed assignment, written down in ``explicit_faces``, then a new
+assignment), ``dual`` (the same by coordinate ascent), ``global_search`` (branch and bound over assignments).
 
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``),
 ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
-Samples in blocks: ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream``,
-``restricted_faces`` and ``duals`` (the table of multipliers) complete.
+Samples in blocks: ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream`` and ``duals`` (the
+table of multipliers) complete.
 """

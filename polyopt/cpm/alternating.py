@@ -6,11 +6,10 @@ assignment the problem is convex. :class:`PolytopeProblem` has the three steps o
 :mod:`polyopt.optim.rounds`:
 
 1. ``start``: an assignment from random faces.
-2. ``solve``: the optimal faces for that assignment, by the program of :mod:`formulations.cpm` or, with a
-   penalty on the weights, :mod:`formulations.cpm_sparse`.
+2. ``solve``: the optimal faces for that assignment, by the program of :mod:`formulations.cpm`.
 3. ``reassign``: each positive moves to the face with its highest score if that lowers its hinge loss.
 
-Steps 2 and 3 never raise the objective. With loss="sum", margin="total" and no penalty the faces are
+Steps 2 and 3 never raise the objective. With loss="sum" and margin="total" the faces are
 independent in step 2: each is a small program (:func:`solve_explicit_face`), and solutions are stored for
 faces that are assigned the same samples again. Otherwise all faces are one program.
 
@@ -29,18 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_sparse
-from formulations.face_penalty import FacePenalty
+from formulations import cpm
 from formulations.language.arguments import as_costs, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Program
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
-from formulations.polytope import check_loss
-from polyopt.cpm.certificate import Loss, Margin, certify_cpm, implied_faces, sample_sums
+from formulations.polytope import Loss, Margin, check_loss
+from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.explicit_faces import solve_explicit_face
-from polyopt.margin.geometry import LinearGeometry
 from polyopt.optim.rounds import AlternatingProblem, run_rounds
 from polyopt.optim.starts import continued, number_of_best
 
@@ -57,7 +54,6 @@ class Options:
     start_steps: int = 300  # subgradient steps of a start; more changed little on the built-in data
     start_score: float = 1e-3  # size of the scores of random faces: far below the margin, which is 1
     max_stored_faces: int = 1000  # largest number of solved faces that are stored
-    zero_weight_rel: float = 1e-6  # fraction of the largest weight below which a weight may be set to 0
 
 
 class PolytopeProblem(AlternatingProblem):
@@ -69,7 +65,6 @@ class PolytopeProblem(AlternatingProblem):
     n_faces: K, at least 1.
     loss: the loss of a negative is the sum ("sum") or the maximum ("max") of its hinges over the faces.
     margin: the objective has the sum ("total") or the maximum ("worst") of the squared norms of the faces.
-    penalty: ℓ1 and group penalty and signs of the weights.
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved_faces", "_lifted")
@@ -78,11 +73,11 @@ class PolytopeProblem(AlternatingProblem):
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, loss: Loss = "sum", margin: Margin = "total", *,
-        penalty: FacePenalty | None = None, options: Options | None = None,
+        options: Options | None = None,
     ):  # fmt: skip
         check_loss(loss)
         self.X, self.y, self.C, self.n_faces = X, y, as_costs(C, len(y)), whole("n_faces", n_faces)
-        self.loss, self.margin, self.penalty = loss, margin, penalty
+        self.loss, self.margin = loss, margin
         self.options = options or Options()
 
     @cached_property
@@ -138,7 +133,7 @@ class PolytopeProblem(AlternatingProblem):
         With margin="worst" the duals also have ``norm`` (K,). RuntimeError: no solver returned a point.
         """
         Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
-        if (self.loss, self.margin) != ("sum", "total") or self.penalty is not None:
+        if (self.loss, self.margin) != ("sum", "total"):
             return self._solve_together(assignment, Z, time_limit)
         clock = Clock(time_limit)
         faces = [self.solve_face(mask, clock.left) for mask in Z.T]
@@ -184,54 +179,26 @@ class PolytopeProblem(AlternatingProblem):
         """Return the optimum of all faces as one program; Z (n, K) is the assignment as a matrix."""
         data = (self.X, self.y, self.n_faces, assignment, self.C, self.loss)
         if self._program is None:
-            if self.penalty is not None:
-                self._program = cpm_sparse.fixed_assignment(*data, self.margin, penalty=self.penalty)
-            else:
-                self._program = cpm.fixed_assignment(*data, self.margin)
-        has_cones = self.margin == "worst" or self.penalty is not None
+            self._program = cpm.fixed_assignment(*data, self.margin)
+        has_cones = self.margin == "worst"
         exact_gap = self.options.exact_cone_gap if has_cones else self.options.exact_gap
 
-        def faces_and_multipliers(solution: Solution) -> tuple[Vector, Vector]:
-            alpha = solution.duals["margin"]
-            if self.penalty is None:
-                return solution["W"], alpha
-            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)  # feasible
-            return self._with_zeros(solution["W"], alpha, Z, self.penalty), alpha
-
         def gap(solution: Solution) -> float:
-            W, alpha = faces_and_multipliers(solution)
             return certify_cpm(
-                self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss,
-                margin=self.margin, penalty=self.penalty,
+                self.X, self.y, self.C, W=solution["W"], alpha=solution.duals["margin"],
+                assignment=assignment, loss=self.loss, margin=self.margin,
             ).relative_gap  # fmt: skip
 
         solvers = (None,) if has_cones else _QP_SOLVERS
         solution = _best_point(self._program.set(Z=Z), gap, exact_gap, Clock(time_limit), solvers)
         if solution is None:
             return _zero_solution({"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}, np.zeros(Z.shape))
-        W, alpha = faces_and_multipliers(solution)
-        norm_multipliers = {"norm": solution.duals["norm"]} if "norm" in solution.duals else {}
+        norm_multipliers = {"norm": solution.duals["norm"]} if has_cones else {}
         return replace(
-            solution, primal={"W": W}, duals={"margin": alpha, **norm_multipliers},
-            objective=self.value(W, Z), bound=None, solver=f"alternating, {solution.solver}",
+            solution, primal={"W": solution["W"]},
+            duals={"margin": solution.duals["margin"], **norm_multipliers},
+            objective=self.value(solution["W"], Z), bound=None, solver=f"alternating, {solution.solver}",
         )  # fmt: skip
-
-    def _with_zeros(self, W: Vector, alpha: Vector, Z: Vector, penalty: FacePenalty) -> Vector:
-        """Return faces like W, with exact zeros: the sparsest of four candidates whose values are equal.
-
-        Conic solvers return small weights instead of zeros. The candidates are the faces implied by the
-        multipliers, W with the zeros of these, W without its small weights, and W; all satisfy the signs.
-        """
-        v = sample_sums(LinearGeometry(self._lifted), self.y, alpha)
-        implied, W = implied_faces(v, self.margin, penalty), penalty.enforce_signs(W)
-        large = np.abs(W) > self.options.zero_weight_rel * np.abs(W).max(initial=0.0)
-        large[:, -1] = True
-        used = (implied != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1)
-        candidates = [implied, np.where(used, W, 0.0), np.where(large, W, 0.0), W]
-        values = [self.value(faces, Z) for faces in candidates]
-        max_value = (1.0 + 0.1 * self.options.exact_cone_gap) * min(values)
-        best = [faces for faces, value in zip(candidates, values, strict=True) if value <= max_value]
-        return min(best, key=lambda faces: np.count_nonzero(faces[:, :-1]))
 
     def value(self, W: Vector, Z: Vector) -> float:
         """Return the objective at W (K, m+1) for the assignment Z (n, K)."""
@@ -239,7 +206,7 @@ class PolytopeProblem(AlternatingProblem):
         is_largest = (self.y < 0) & (self.loss == "max")  # the sample's loss is its largest hinge
         loss = np.where(is_largest, hinge.max(axis=1), hinge.sum(axis=1))
         norm_sq = (W**2).sum() if self.margin == "total" else (W**2).sum(axis=1).max()
-        return float(norm_sq + self.C @ loss) + (0.0 if self.penalty is None else self.penalty.value(W))
+        return float(norm_sq + self.C @ loss)
 
     def scores(self, W: Vector) -> Vector:
         """Return the scores (n, K) of the samples at faces (K, m+1)."""

@@ -18,7 +18,7 @@ Over all assignments the problem is not convex. So a point is ``stationary`` if 
 assignment and no positive has a smaller hinge on another face: a fixed point of alternating minimisation. A
 single face has only one assignment and can be ``optimal``. A global bound comes from a search:
 :func:`certify_cpm_search` accepts that of :mod:`polyopt.cpm.global_search.search` as proven, because it is
-safe from rounding; a bound passed to :func:`certify_cpm` is only quoted (``solvers_word``).
+safe from rounding; a bound of SCIP is only quoted (``solvers_word``).
 
 Values and bounds are intervals that contain the exact result (:class:`~polyopt.linalg.rounding.Ball`, with
 `mid` and `rad`). A certificate's *evidence* is a function that states the program, the point and multipliers
@@ -29,35 +29,38 @@ for a *claim file*, from which an independent checker verifies the bound. Read :
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
-from formulations.language.arguments import one_of, real_number, tolerance, whole
+from formulations.language.arguments import one_of, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import assignment_matrix, check_loss, lift, margin_weights, natural_assignment
+from formulations.polytope import (
+    Loss,
+    Margin,
+    assignment_matrix,
+    check_loss,
+    lift,
+    margin_weights,
+    natural_assignment,
+)
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, relative_gap, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
 from polyopt.cpm.claim import add_penalty, state_faces
 from polyopt.cpm.penalty_term import (
     checked_penalty,
-    choose_group_multipliers,
     penalty_value,
-    root,
     shrunk_square_sum,
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
 from polyopt.linalg.rows import as_rows
 from polyopt.margin.geometry import LinearGeometry
-
-Loss = Literal["sum", "max"]
-Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
 _WORST_HINGE_TOL = 1e-6  # difference to the largest hinge up to which a hinge counts as largest
@@ -85,7 +88,7 @@ OPTIONS = Options()
 def certify_cpm(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *, W: ArrayLike | None = None,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
-    margin: Margin = "total", global_bound: float | None = None, penalty: FacePenalty | None = None,
+    margin: Margin = "total", penalty: FacePenalty | None = None,
     tol: float = 1e-6, max_iter: int = 300,
 ) -> Certificate:  # fmt: skip
     """Certify a point of the Convex Polytope Machine, eq. (6) of Kantchelian et al. (2014).
@@ -110,12 +113,9 @@ def certify_cpm(
         The loss of a negative: the sum or the maximum of its hinges over the faces.
     margin : {"total", "worst"}
         The squared norm in the objective: the sum over the faces, or the largest.
-    global_bound : float, optional
-        A lower bound on the optimum over all assignments, computed elsewhere; for loss="sum" and
-        margin="total", without a penalty.
     penalty : FacePenalty, optional
-        The penalty on the weights, and their signs (:mod:`formulations.cpm_sparse`). Weights of the wrong
-        sign are set to 0 in the value; the residuals show them.
+        The penalty on the weights, and their signs (:mod:`formulations.cpm_sparse`), for loss="sum" and
+        margin="total". Weights of the wrong sign are set to 0 in the value; the residuals show them.
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -125,41 +125,17 @@ def certify_cpm(
     -------
     Certificate
         ``stationary`` if, within `tol`, the faces are optimal for the assignment and the assignment for the
-        faces; with one face ``optimal``. Otherwise ``suboptimal_by``, within the fixed assignment. With
-        `global_bound` the value is compared with that bound: ``solvers_word`` if they agree, because the
-        bound is not proven here.
+        faces; with one face ``optimal``. Otherwise ``suboptimal_by``, within the fixed assignment.
 
     Raises
     ------
     ValueError
-        `global_bound` is above the value of W, or of the faces that `alpha` implies: it is wrong, or is for
-        another program. An argument is not finite, real and of its shape.
+        An argument is not finite, real and of its shape.
     """
-    point, certificate = _certified(
+    return _certified(
         X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol,
         max_iter=max_iter, penalty=penalty,
-    )  # fmt: skip
-    if global_bound is None:
-        return certificate
-    if (loss, margin) != ("sum", "total") or point.penalty is not None:
-        raise ValueError("global_bound is for loss='sum' and margin='total' without a penalty on the weights")
-    bound = real_number("global_bound", global_bound, infinite=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value("sum", best_assignment=True)
-        attained = float(value.upper)
-        if point.alpha is not None:
-            W = implied_faces(sample_sums(point.geometry, point.y, point.alpha), "total")
-            implied = replace(point, W=W, alpha=None).value("sum", best_assignment=True)
-            attained = min(attained, float(implied.upper))
-    if bound > attained:
-        raise ValueError(
-            f"global_bound must be at most {attained:.10g}, the value of a known point, not {bound!r}: "
-            "the bound is wrong, or is for another program (other data, C or n_faces)"
-        )
-    note = "The bound on all assignments was passed by the caller and is not proven; 0 alone is proven."
-    return conclude(
-        _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[note], stated=bound
-    )
+    )[1]  # fmt: skip
 
 
 def certify_cpm_search(
@@ -231,6 +207,8 @@ def _certified(
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     n, m = X.shape
     penalty = checked_penalty(penalty, m)
+    if penalty is not None and (loss, margin) != ("sum", "total"):
+        raise ValueError("a penalty on the weights needs loss='sum' and margin='total'")
     geometry = LinearGeometry(lift(X))
     multipliers = None if alpha is None else checked_faces("alpha", alpha, n, None)
     implied = W is None
@@ -353,8 +331,7 @@ def sample_sums(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
 
 def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None) -> Vector:
     """Return the faces (K, m+1) that are stationary for v (K, m+1): v_k / (2 θ_k), or 0 if θ_k = 0."""
-    if penalty is not None:
-        v = penalty.shrunk(v) if margin == "total" else penalty.soft_thresholded(v)
+    v = v if penalty is None else penalty.shrunk(v)
     if margin == "worst":
         theta = margin_weights(v)[:, None]
         v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
@@ -371,12 +348,8 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
     if margin == "total":
         square = v.square_sum() if point.penalty is None else shrunk_square_sum(point.penalty, v)
     else:
-        if point.penalty is None:
-            lengths = v.norm(axis=0)
-        else:
-            group_multipliers = choose_group_multipliers(point.penalty, v.mid.T, point.W)
-            lengths = root(shrunk_square_sum(point.penalty, v, group_multipliers))
-        square = lengths.sum() * lengths.sum()
+        length = v.norm(axis=0).sum()
+        square = length * length
     bound = Ball(feasible).sum() - 0.25 * square
     return bound if bound.lower > 0.0 else Ball(0.0)
 
@@ -386,21 +359,17 @@ def _multipliers(
 ) -> tuple[Vector, str]:
     """Compute multipliers (n, K) for a point without any, and a note if they had less effort than asked.
 
-    1. Faces coupled by margin="worst", or by loss="max" with a penalty: the dual program of formulations.
-    2. Faces with a penalty, loss="sum": Newton ascent on their dual.
+    1. Faces coupled by margin="worst": the dual program of formulations.
+    2. Faces with a penalty: Newton ascent on their dual.
     3. Other faces: coordinate ascent on the dual of each face. With loss="max" a negative's cost is divided
        equally among the faces with its largest hinge, which is at least any weighted mean of its hinges.
     """
     X, y, Z, penalty = point.geometry.X, point.y, point.Z, point.penalty
-    if margin == "worst" or (loss == "max" and penalty is not None):
-        from formulations import cpm, cpm_sparse
+    if margin == "worst":
+        from formulations import cpm
 
         data = (X[:, :-1], y, len(point.W), Z.argmax(axis=1), point.C, loss)
-        if penalty is None:
-            program = cpm.fixed_assignment_dual(*data, margin)
-        else:
-            program = cpm_sparse.fixed_assignment_dual(*data, margin, penalty=penalty)
-        solution = program.solve()
+        solution = cpm.fixed_assignment_dual(*data, margin).solve()
         return (solution["alpha"] if solution.primal else np.zeros_like(Z)), ""
     costs = point.costs
     if loss == "max":
@@ -474,11 +443,8 @@ def condition_residuals(
     raw_v = v = sample_sums(point.geometry, point.y, alpha)
     if own_features:
         raw_v = v = np.where((W != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1), v, 0.0)
-    if penalty is not None and margin == "total":
+    if penalty is not None:
         v = penalty.shrunk(raw_v)
-    elif penalty is not None:
-        group_multipliers = choose_group_multipliers(penalty, raw_v, W)
-        v = penalty.soft_thresholded(raw_v - np.column_stack([group_multipliers, np.zeros(K)]))
     theta = np.ones(K) if margin == "total" else margin_weights(v)
     gradient = 2 * theta[:, None] * W  # equal to v at a stationary point
     scale = max(

@@ -72,9 +72,8 @@ def duals_frame(
 
 
 def penalty_rows(
-    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
-    q: NDArray[Any] | None = None,
-) -> "pd.DataFrame":  # fmt: skip
+    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None
+) -> "pd.DataFrame":
     """Return the multipliers of the ℓ1 and group penalties and of the signs: a row per face and feature.
 
     The weights satisfy 2 W = V − r − q + σδ with multipliers r of the ℓ1 penalty, q of the groups, and δ of
@@ -83,14 +82,10 @@ def penalty_rows(
 
     V, W (K, m+1): the sums v_k = Σ_i α_ik y_i x̃_i, and the faces.
     names (m,): names of the features; by default their numbers.
-    q (K, m): multipliers of the groups; by default optimal ones for the sum of squared norms, margin="total".
     """
     import pandas as pd
 
-    # Given q, the r and δ of V − q are optimal, and the q of V − q is not used. Biases have no penalty.
-    given_q = 0.0 if q is None else np.column_stack([q, np.zeros(len(q))])
-    r, optimal_q, delta = penalty.dual_variables(V - given_q)
-    q = optimal_q if q is None else q
+    r, q, delta = penalty.dual_variables(V)
     face_index, feature_index = (index.ravel() for index in np.indices(r.shape))
     feature_names = np.array(range(penalty.n_features) if names is None else names, dtype=object)
     weight, all_pairs = W[:, :-1].ravel(), np.ones(r.size, dtype=bool)  # pairs of a face and a feature

@@ -28,14 +28,8 @@ from formulations.polytope import Loss, assignment_matrix, face_margins, natural
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate, Claim, combine
-from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
-from polyopt.cpm.duals import duals_frame, penalty_rows
-from polyopt.cpm.penalty_term import choose_group_multipliers
-from polyopt.cpm.restricted_faces import NUMBERS, certify_restricted, check_restrictions
-from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
-from polyopt.cpm.stream import PolytopeStream
 from polyopt.cpm.two_sides import BOTH, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.collections import CollectionLike, is_in_blocks
 from polyopt.estimators.face_penalty import FacePenalty
@@ -49,9 +43,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from formulations.error_bounds.rademacher import PolytopeBound
+    from polyopt.cpm.stream import PolytopeStream
     from polyopt.polytope import Polytope
 
 _DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # number of starts by solver
+_NUMBERS = ("integers", "scales", "thresholds")  # arrays p, δ, θ of a solution with faces δ_k (p_k·x − θ_k)
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         All minimise the same objective; ``solver_`` is the solver used.
         "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
         assignment, to about 1e-10, then reassigns the positives.
-        "dual": alternating minimisation with dual coordinate ascent, to `tol`; with a penalty on the weights
-        or signs, with Newton steps on the dual, to gaps of about 1e-10.
+        "dual": alternating minimisation with dual coordinate ascent, to `tol`.
+        With a penalty on the weights or signs, both solve the program of ``formulations.cpm_sparse`` by
+        Newton steps on the dual, to gaps of about 1e-10.
         "sgd": Algorithms 1 and 2; not with a penalty on the weights or signs.
         "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
         or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
@@ -280,6 +277,8 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"{loss_or_margin} needs solver='exact' or 'global': the others minimise margin='total', "
                 "loss='sum'"
             )
+        if penalty.has_penalty_or_signs and loss_or_margin:
+            raise ValueError(f"l1, group and signs need loss='sum' and margin='total', not {loss_or_margin}")
         if penalty.has_penalty_or_signs and self.solver in ("sgd", "global"):
             raise ValueError(
                 f"l1, group and signs need solver='exact' or 'dual', not {self.solver!r}: set l1=0, group=0 "
@@ -292,7 +291,26 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"perplexity={min_perplexity!r} needs solver='sgd' with margin='total' and loss='sum'; set "
                 "perplexity=1 for the others"
             )
-        check_restrictions(self)
+        for name in ("max_features", "integers"):
+            setting = f"{name}={getattr(penalty, name)!r}"
+            if getattr(penalty, name) is None:
+                continue
+            if self.solver not in ("auto", "exact", "dual"):
+                raise ValueError(f"{setting} needs solver='exact' or 'dual', not {self.solver!r}")
+            if loss_or_margin:
+                raise ValueError(
+                    f"{setting} needs loss='sum' and margin='total', with which the faces are independent; "
+                    f"not {loss_or_margin}"
+                )
+            if min_perplexity > 1:
+                raise ValueError(f"{setting} needs perplexity=1, not {min_perplexity!r}")
+            if penalty.l1 or penalty.group:
+                raise ValueError(f"{setting} excludes a penalty on the weights: leave out l1 and group")
+        if penalty.integers is not None and self.sgd is not None and self.sgd.feature_scale != 1.0:
+            raise ValueError(
+                f"integers={penalty.integers!r} counts in the units of X: set feature_scale=1, not "
+                f"{self.sgd.feature_scale!r}, and scale X beforehand"
+            )
 
     @property
     def _is_double_sided(self) -> bool:  # type: ignore[override]
@@ -498,10 +516,10 @@ class ConvexPolytopeMachine(FaceClassifier):
         """Set the fitted faces, in the units of X, and their integers if the solution has them."""
         self.solution_ = solution
         self.W_, self.b_ = self._feature_scale() * solution["W"][:, :-1], solution["W"][:, -1]
-        for name in (*NUMBERS, "integer_loss"):
+        for name in (*_NUMBERS, "integer_loss"):
             self.__dict__.pop(f"{name}_", None)
         if "integers" in solution.primal:
-            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in NUMBERS)
+            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in _NUMBERS)
             self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
 
     def _pick_solver(self, X: Any) -> str:
@@ -575,6 +593,9 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     def _begin(self, X: Any, n_total: int) -> PolytopeStream:
         """Return a stream with an Algorithm 1 for each polytope: one, or two for ``inside_label="both"``."""
+        from polyopt.cpm.sgd import CpmSgd
+        from polyopt.cpm.stream import PolytopeStream
+
         sides = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()]
         sgd = self._asked_sgd
         learners = [
@@ -591,10 +612,10 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Learn a chunk, whose labels are indices in ``classes_``, and set the faces of each polytope."""
         self._check_sizes(X, weights, self.C)
-        assert isinstance(self._stream, PolytopeStream)
-        solutions = self._stream.partial_fit(X, codes, self.C * weights)
+        stream: Any = self._stream
+        solutions = stream.partial_fit(X, codes, self.C * weights)
         machines = [one_sided(self) for _ in solutions] if self._is_double_sided else [self]
-        for machine, side, solution in zip(machines, self._stream.outside_labels, solutions, strict=True):
+        for machine, side, solution in zip(machines, stream.outside_labels, solutions, strict=True):
             machine._side, machine.solver_ = side, "sgd"
             machine.n_iter_ = solution.iterations
             machine._set_solution(solution)
@@ -679,6 +700,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._sides is not None:
             names = [f"{side.outer_label_} outside" for side in self._sides]
             return combine([side.certificate(tol) for side in self._sides], names, "sides")
+        from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
+
         penalty = self._asked_penalty
         if self.solver_ == "global" and len(self.W_) > 1:  # one face is a convex program, certified below
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
@@ -689,13 +712,30 @@ class ConvexPolytopeMachine(FaceClassifier):
             # The evidence: a tree whose bound an independent checker verifies, built when it is saved.
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if penalty.is_restricted:
-            return certify_restricted(self, self._scaled(self._X), tol)
+            return self._restricted_certificate(tol)
         certify = certify_cpm_fixed if self._is_held else certify_cpm
         return certify(
             self._scaled(self._X), self._y, self._costs, W=self.solution_["W"],
             alpha=self.solution_.duals.get("margin"), assignment=self.assignment_, margin=penalty.margin,
             loss=self._asked["loss"], penalty=self._face_penalty(), tol=tol,
         )  # fmt: skip
+
+    def _restricted_certificate(self, tol: float) -> Certificate:
+        """Return the certificate of faces with few features or with integers."""
+        from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_subset
+
+        solution, penalty = self.solution_, self._asked_penalty
+        names = [f"tree_{k}" for k in range(len(self.W_))]  # search trees over the features of each face
+        program = (self._scaled(self._X), self._y, self._costs)
+        arguments = {
+            "alpha": solution.duals["margin"], "assignment": self.assignment_, "tol": tol,
+            "max_features": penalty.max_features, "penalty": self._face_penalty(),
+            "trees": [solution.duals[name] for name in names if name in solution.duals] or None,
+        }  # fmt: skip
+        if penalty.integers is None:
+            return certify_cpm_subset(*program, W=solution["W"], **arguments)
+        arguments |= {name: solution[name] for name in _NUMBERS}
+        return certify_cpm_integer(*program, largest=penalty.integers, **arguments)
 
     def _binary_history(self) -> pd.DataFrame:
         if self._sides is None:
@@ -705,6 +745,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         if self._sides is not None:
             return frame_of_sides(self, [side.duals_ for side in self._sides])
+        from polyopt.cpm.duals import duals_frame, penalty_rows
+
         X = self._scaled(self._X)
         labels = self.classes_[::-1] if self._side > 0 else self.classes_  # class outside, class inside
         Z = assignment_matrix(self._y, len(self.W_), self.assignment_)
@@ -716,10 +758,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             return frame
         import pandas as pd
 
-        # V (K, m+1) = Σ α y x̃; q: the multipliers of the group penalty, which V determines for "total".
         V, W = pull(X, self.solution_.duals["margin"] * self._y[:, None]), self.solution_["W"]
-        q = choose_group_multipliers(penalty, V, W) if self._asked_penalty.margin == "worst" else None
-        rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
+        rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None))
         return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)
 
     @property

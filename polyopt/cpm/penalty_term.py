@@ -3,9 +3,7 @@
 An interval is a :class:`polyopt.linalg.rounding.Ball`, a midpoint and a radius that includes rounding errors.
 As in :mod:`formulations.face_penalty`, λ is the penalty of the ℓ1 norm, τ that of the norms of groups, and σ
 are sign constraints. The dual depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, through shrunk V: the entries of
-V are soft-thresholded by λ and the signs, then the norms of its groups by τ. For margin="worst" a bound is
-Σ α − ¼ (Σ_k ‖N_k‖)² with N_k = V_k − r_k − q_k + σ δ_k, for any feasible multipliers r, q, δ of the ℓ1 term,
-the groups and the signs. For given q (:func:`choose_group_multipliers`) thresholding gives the best r and δ.
+V are soft-thresholded by λ and the signs, then the norms of its groups by τ.
 """
 
 import numpy as np
@@ -39,19 +37,12 @@ def penalty_value(penalty: FacePenalty, W: Vector) -> Ball:
     return value + penalty.group * _group_norms(penalty, Ball(faces.T)).sum()
 
 
-def shrunk_square_sum(penalty: FacePenalty, V: Ball, q: Vector | None = None) -> Ball:
-    """Return ‖shrunk V‖² for V (m+1, K).
-
-    q (K, m): multipliers of the groups, of norm at most τ in each, for margin="worst". Then the result is
-        ‖N_k‖² (K,), with N from V − q by thresholding by λ and the signs.
-    """
-    weights, bias = V[:-1], V[-1]
-    sizes = thresholded_sizes(penalty, weights if q is None else weights - q.T)
-    if q is not None:
-        return sizes.square_sum(axis=0) + bias * bias
+def shrunk_square_sum(penalty: FacePenalty, V: Ball) -> Ball:
+    """Return ‖shrunk V‖² for V (m+1, K)."""
+    sizes = thresholded_sizes(penalty, V[:-1])
     if penalty.group > 0.0:
         sizes = (_group_norms(penalty, sizes) - penalty.group).positive()
-    return sizes.square_sum() + bias.square_sum()
+    return sizes.square_sum() + V[-1].square_sum()
 
 
 def thresholded_sizes(penalty: FacePenalty, V: Ball) -> Ball:
@@ -61,24 +52,6 @@ def thresholded_sizes(penalty: FacePenalty, V: Ball) -> Ball:
     positive = (V - np.where(has_up, up, 0.0)).positive().signed(has_up)
     negative = (-V - np.where(has_down, down, 0.0)).positive().signed(has_down)
     return positive + negative  # at least one of the two is 0
-
-
-def choose_group_multipliers(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
-    """Return multipliers q (K, m) of the groups for V (K, m+1) at faces W; 0 without groups.
-
-    For a group with nonzero weights q is τ times their direction, which is optimal at optimal faces. For
-    another group q is V after thresholding, scaled down to the norm τ if its norm is larger.
-    """
-    if penalty.group == 0.0:
-        return np.zeros((len(V), penalty.n_features))
-    is_used = penalty.group_norms(W[:, :-1])[penalty.groups] > 0.0
-    direction = np.where(is_used, W[:, :-1], penalty.soft_thresholded(V)[:, :-1])
-    norms = penalty.group_norms(direction)[penalty.groups]
-    max_factor = np.where(is_used, np.inf, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.minimum(max_factor, penalty.group / norms)
-    shrink = 1.0 - 1e-12  # keeps the norm at most τ, whatever the rounding
-    return np.asarray(np.where(norms > 0.0, shrink * factor * direction, 0.0))
 
 
 def _group_norms(penalty: FacePenalty, sizes: Ball) -> Ball:

@@ -7,7 +7,7 @@
 |----------|----------------|---------------|--------------|-------------------------------------|
 | "sgd"    | sgd            | -             | -            | -                                   |
 | "dual"   | dual           | penalised     | few_features | first as without them, then integer |
-| "exact"  | alternating    | alternating   | few_features | first as without them, then integer |
+| "exact"  | alternating    | penalised     | few_features | first as without them, then integer |
 | "global" | global_search  | -             | -            | -                                   |
 
 "dual" and "exact" alternate between the faces and the assignment of positives to faces
@@ -25,8 +25,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector, dense, is_sparse
-from polyopt.cpm.certificate import Loss, Margin
-from polyopt.cpm.sgd import solve_cpm_sgd
+from formulations.polytope import Loss, Margin
 from polyopt.optim.starts import best_of
 
 
@@ -123,6 +122,8 @@ def as_floats(X: Matrix, scale: float) -> Matrix:
 
 
 def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    from polyopt.cpm.sgd import solve_cpm_sgd
+
     seeds = np.random.SeedSequence(seed).generate_state(settings.n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
@@ -149,7 +150,7 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     known = [] if settings.known is None else [settings.known]
     sgd_time = None if clock.left is None else OPTIONS.sgd_time_fraction * clock.left
     known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=sgd_time), seed)["W"])
-    return solve_cpm_global(*program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known)
+    return solve_cpm_global(*program, time_limit=clock.left, seed=seed, known=known)
 
 
 def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: int) -> Solution:
@@ -183,7 +184,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     """Run alternating minimisation from `n_init` starts; "exact" has one more start, by dual ascents."""
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
-    clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)  # problem.X is scaled
+    problem = _problem(X, y, C, settings)  # problem.X is scaled
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_start(time_left: float | None) -> NDArray[np.int64]:
@@ -192,32 +193,28 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
             time_limit=time_left, seed=seed,
         )  # fmt: skip
 
-    solution = run_from_many_starts(
+    has_dual_start = settings.solver == "exact" and settings.penalty is None and n_init > 1
+    return run_from_many_starts(
         [Stage(problem, settings.max_iter)],
         n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
-        last=dual_start if settings.solver == "exact" and n_init > 1 else None,  # after the random starts
+        last=dual_start if has_dual_start else None,  # after the random starts
     )  # fmt: skip
-    finish = getattr(problem, "finish", None)  # PenalisedDualProblem refines the best run by this method
-    return solution if finish is None else finish(solution, settings.max_iter, clock.left)
 
 
 def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     """Return the alternating minimisation problem for the settings."""
-    K, scale, tol = settings.n_faces, settings.feature_scale, OPTIONS.gap_per_tol * settings.tol
-    if settings.solver == "dual" and settings.penalty is None:
-        from polyopt.cpm.dual import DualProblem
-
-        return DualProblem(X, y, C, K, tol=tol, scale=scale)
-    X = as_floats(X, scale)
+    K, scale = settings.n_faces, settings.feature_scale
     if settings.penalty is not None:
-        X = X.astype(np.float64)
-    if settings.solver == "dual" and settings.penalty is not None:
         from polyopt.cpm.penalised import PenalisedDualProblem
 
-        return PenalisedDualProblem(X, y, C, K, settings.penalty, tol=tol)
+        return PenalisedDualProblem(as_floats(X, scale).astype(np.float64), y, C, K, settings.penalty)
+    if settings.solver == "dual":
+        from polyopt.cpm.dual import DualProblem
+
+        return DualProblem(X, y, C, K, tol=OPTIONS.gap_per_tol * settings.tol, scale=scale)
     from polyopt.cpm.alternating import PolytopeProblem
 
-    return PolytopeProblem(X, y, C, K, settings.loss, settings.margin, penalty=settings.penalty)
+    return PolytopeProblem(as_floats(X, scale), y, C, K, settings.loss, settings.margin)
 
 
 def best_dual_assignment(

@@ -14,8 +14,6 @@
 #define CUT_MARGIN 0.25      /* of an interval, at each end, where it is not cut */
 #define MIN_REL_LOSS 1e-3    /* of what is missing: a smaller loss by envelopes is negligible */
 #define MIN_REL_WIDTH 1e-11  /* of its ends: a narrower interval is not cut */
-#define FACE_SWEEPS 300      /* of a face at prices, in one round of alternating */
-#define FACE_REL_GAIN 1e-9   /* over all costs, of a sweep after which another is made */
 
 /* A box and room: low, high, w, v (d), the box, its face and v; up, cap, shift (n), a, its largest value, and c; least
    and most (n), between which r_i is; open (n), the samples whose multipliers may move; parts (d), of what envelopes
@@ -281,32 +279,4 @@ API void cpm_examine_face_box(index_t p, index_t n, const Samples *data, const d
         codes[i] = data->C[i] > 0.0 ? (uint8_t)(CODES * smallest(box->up[i] / data->C[i], 1.0)) : 0;
     box->found[COEFFICIENT] = is_cut ? (double)j : -1.0;
     box->found[PLACE] = clip(box->w[j], low + CUT_MARGIN * width, high - CUT_MARGIN * width);
-}
-
-/* G(w) */
-API double cpm_price_of(index_t p, index_t d, const Samples *data, const double *prices, const double *w) {
-    const Priced at = {data, prices};
-    return priced_cost(&at, w);
-}
-
-/* One round of alternating: the best face w for the positives that it answers for, then those that gain by it. */
-API index_t cpm_priced_round(index_t p, index_t n, index_t d, const Samples *data, const double *prices,
-                             const bool *answers, double *a, double *caps, const double *zero, double *w,
-                             bool *following) {
-    const index_t inside = data->inside;
-    double costs = 0.0;
-    bool moved = false;
-    for (index_t i = 0; i < n; i++) {
-        costs += data->C[i];
-        caps[i] = i < inside || answers[i - inside] ? data->C[i] : 0.0;
-        a[i] = smallest(caps[i], a[i]);
-    }
-    hyperplane(data, a, w);
-    climb(data, zero, caps, a, w, FACE_SWEEPS, INFINITY, FACE_REL_GAIN * costs);
-    for (index_t i = inside; i < n; i++) {
-        const double r = slope_at(row_of(data, i), w, d);
-        following[i - inside] = data->C[i] * largest(r, 0.0) < prices[i - inside];
-        moved |= following[i - inside] != answers[i - inside];
-    }
-    return moved;
 }

@@ -33,9 +33,7 @@ MACHINES: dict[str, Any] = {
     "rbf": polyopt.RelativeMarginMachine(C=1.0, B=1.3, kernel="rbf"),
     "expansion": polyopt.OneNormSVM(C=1.0, kernel="rbf"),
     "cpm": _CPM(penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0]), **_FEW),
-    "worst": _CPM(
-        penalty=polyopt.FacePenalty(margin="worst", group=0.5, feature_groups=[0, 0]), loss="max", **_FEW
-    ),
+    "worst": _CPM(penalty=polyopt.FacePenalty(margin="worst"), loss="max", **_FEW),
     "tree": _CPM(n_faces=2, C=0.5, solver="global", time_limit=2, random_state=0),
     "l0": polyopt.CrossEntropySVM(C=1.0, kernel="rbf", solver="global", time_limit=2),
     "polyceptron": polyopt.Polyceptron(solver="highs", **_ONE),

@@ -49,11 +49,9 @@ MACHINES = {
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, positives="all", n_init=1, random_state=0),
     "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
-    "signs": polyopt.ConvexPolytopeMachine(
-        penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0, 0]), loss="max", **FEW
-    ),
+    "signs": polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0, 0]), **FEW),
     "groups": polyopt.ConvexPolytopeMachine(
-        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1], margin="worst"), **FEW
+        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1]), **FEW
     ),
     "integers": polyopt.ConvexPolytopeMachine(
         penalty=polyopt.FacePenalty(integers=4), n_faces=2, n_init=1, random_state=0

@@ -5,7 +5,6 @@ import pytest
 
 from formulations.face_penalty import FacePenalty
 from polyopt.cpm.penalty_term import (
-    choose_group_multipliers,
     penalty_value,
     shrunk_square_sum,
     sign_residuals,
@@ -50,25 +49,6 @@ def test_left_squares_enclose_every_member(penalty, seed):
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_groups_hold_within_their_price(penalty, rng):
-    """What groups hold is within their price and the best for pulls at 0."""
-    V = rng.normal(size=(K, M + 1))
-    for W in (np.zeros((K, M + 1)), penalty.enforce_signs(rng.normal(size=(K, M + 1)))):
-        held = choose_group_multipliers(penalty, V, W)
-        lengths = penalty.group_norms(held)
-        assert (lengths <= penalty.group).all()
-        exact = Ball(V.T.copy(), np.zeros((M + 1, K)))
-        each = shrunk_square_sum(penalty, exact, held)
-        assert each.mid.shape == (K,)
-        assert each.mid.sum() >= (penalty.shrunk(V) ** 2).sum() * (1.0 - 1e-9)
-        if not W.any():  # without faces in use q is the best there is
-            assert each.mid.sum() == pytest.approx((penalty.shrunk(V) ** 2).sum(), rel=1e-9)
-        elif penalty.group:  # and with them it lies along them
-            along = penalty.group_norms(W[:, :-1])[penalty.groups]
-            assert held == pytest.approx(penalty.group * W[:, :-1] / along, rel=1e-9)
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
 def test_the_price_is_enclosed(penalty, rng):
     W = rng.normal(size=(K, M + 1))
     found = penalty_value(penalty, W)
@@ -82,16 +62,3 @@ def test_broken_signs_are_a_residual():
     (one,) = sign_residuals(penalty, asked, penalty.enforce_signs(asked))
     assert (one.value, one.relative, one.worst) == (3.0, 0.5, 0)
     assert sign_residuals(FacePenalty.of(2, l1=1.0), asked, asked) == []
-
-
-def test_groups_hold_along_faces_in_use():
-    """Groups hold their price along faces in use all of small pulls and nothing of none."""
-    penalty = FacePenalty.of(4, group=0.5, groups=[[0, 1], [2], [3]])
-    V, W = np.array([[9.0, 9.0, 0.3, 0.0, 7.0]]), np.array([[0.03, -0.04, 0.0, 0.0, 1.0]])
-    assert choose_group_multipliers(penalty, V, W) == pytest.approx(
-        np.array([[0.3, -0.4, 0.3, 0.0]]), rel=1e-11
-    )
-    assert choose_group_multipliers(penalty, V, 0.0 * W) == pytest.approx(
-        np.array([[0.5 / np.sqrt(2.0), 0.5 / np.sqrt(2.0), 0.3, 0.0]]), rel=1e-11
-    )
-    assert choose_group_multipliers(FacePenalty.of(4, l1=1.0), V, W).tolist() == [[0.0] * 4]

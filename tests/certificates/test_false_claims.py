@@ -19,7 +19,7 @@ MACHINES = {
     "max": polyopt.ConvexPolytopeMachine(loss="max", **FEW),
     "worst": polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(margin="worst"), **FEW),
     "groups": polyopt.ConvexPolytopeMachine(
-        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1], margin="worst"), **FEW
+        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1]), **FEW
     ),
     "prices": polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0, 0]), **FEW),
     "integers": polyopt.ConvexPolytopeMachine(

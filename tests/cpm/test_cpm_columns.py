@@ -44,7 +44,7 @@ def test_each_new_face_costs_less_at_the_prices_than_all_before():
     _add_columns(columns, found, np.inf, Clock(), rng)
     assert len(columns.W) > count + 1
     assert all(priced_cost(data, found.prices, w) < known for w in columns.W[count:])
-    assert not columns.below_price(columns.W[0], np.zeros(data.npos)).any()  # no loss is below 0
+    assert not below_price(data, np.zeros(data.npos), columns.W[0]).any()  # no loss is below 0
 
 
 def test_without_time_the_point_stays():

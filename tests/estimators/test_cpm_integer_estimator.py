@@ -122,9 +122,9 @@ def test_ctrl_c_leaves_whole_numbers(data, monkeypatch):
     ("settings", "words"),
     [
         ({"solver": "sgd"}, "integers=2 needs solver='exact' or 'dual', not 'sgd'"),
-        ({"penalty__l1": 0.1}, "integers=2 has no prices"),
+        ({"penalty__l1": 0.1}, "integers=2 excludes a penalty"),
         ({"loss": "max"}, "needs loss='sum' and margin='total'"),
-        ({"sgd__perplexity": 1.5}, "no floor of the perplexity"),
+        ({"sgd__perplexity": 1.5}, "needs perplexity=1"),
         ({"sgd__feature_scale": 0.5}, "counts in the units of X"),
         ({"penalty__integers": 0}, "integers must be an integer of at least 1, or None"),
     ],

@@ -98,7 +98,7 @@ def test_scikit_learns_conventions_hold(check):
         ({"solver": "global"}, "not 'global'"),
         ({"loss": "max"}, "needs loss='sum' and margin='total'"),
         ({"penalty__margin": "worst"}, "margin='worst'"),
-        ({"sgd__perplexity": 1.5}, "no floor of the perplexity"),
+        ({"sgd__perplexity": 1.5}, "needs perplexity=1"),
         ({"penalty__max_features": 0}, "max_features must be an integer of at least 1, or None"),
         ({"penalty__max_features": 1.5}, "max_features must be"),
     ],

@@ -52,10 +52,7 @@ def test_a_sparse_fit_is_proven_and_says_what_it_uses(machine, frame):
     assert (multipliers[multipliers.row == "margin"].multiplier >= 0).all()
 
 
-@pytest.mark.parametrize("margin", ["total", "worst"])
-def test_duals_have_rows_for_prices_and_signs(machine, frame, margin):
-    if margin == "worst":
-        machine = clone(machine).set_params(penalty__margin="worst", n_init=1).fit(*frame)
+def test_duals_have_rows_for_prices_and_signs(machine):
     duals = machine.duals_
     rows = {name: part.set_index(["face", "feature"]) for name, part in duals.groupby("row")}
     held = rows["upper"].multiplier - rows["lower"].multiplier
@@ -116,16 +113,6 @@ def test_exact_and_dual_agree_where_there_is_one_assignment(frame):
     assert csr.W_ == pytest.approx(found[1].W_, abs=1e-5)
 
 
-@pytest.mark.parametrize(("loss", "margin"), [("max", "total"), ("sum", "worst")])
-def test_coupled_faces_are_solved_exactly_with_zeros(frame, loss, margin):
-    machine = CPM(2, penalty=FacePenalty(l1=2.0, margin=margin), loss=loss, n_init=1, random_state=0).fit(
-        *frame
-    )
-    assert machine.solver_ == "exact"
-    assert machine.certificate().claim is Claim.STATIONARY
-    assert machine.n_nonzero_ < machine.W_.size
-
-
 def test_slopes_are_those_of_the_optimum(frame):
     X, y = frame
 
@@ -173,8 +160,10 @@ def test_pairs_of_classes_take_names_and_models_keep_their_answers(frame, machin
 REFUSED = [
     ({"penalty__l1": -1.0}, "l1 must be"),
     ({"penalty__l1": 1.0, "solver": "global"}, "need solver='exact' or 'dual', not 'global'"),
+    ({"penalty__l1": 1.0, "loss": "max"}, "need loss='sum' and margin='total', not loss='max'"),
+    ({"penalty__l1": 1.0, "penalty__margin": "worst"}, "need loss='sum' and margin='total'"),
     ({"penalty__l1": 1.0, "solver": "sgd"}, "need solver='exact' or 'dual', not 'sgd'"),
-    ({"penalty__l1": 1.0, "penalty__max_features": 2}, "need max_features=None"),
+    ({"penalty__l1": 1.0, "penalty__max_features": 2}, "excludes a penalty"),
     ({"penalty__l1": 1.0, "sgd__perplexity": 1.5}, "perplexity=1.5 needs"),
     ({"penalty__signs": {"weight": 1}}, "signs names the feature 'weight', but the features are age, size"),
     ({"penalty__signs": {"age": 3}}, "signs must be -1, 0 or"),

@@ -16,7 +16,6 @@ from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent
 
-LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4
 
 
@@ -34,13 +33,12 @@ def samples():
 PENALTY = FacePenalty.of(M, l1=0.7, group=0.5, signs={1: +1}, groups=[[2, 3]])
 
 
-@pytest.fixture(scope="module", params=[(loss, margin) for loss in LOSSES for margin in MARGINS])
-def solved(request, samples):
+@pytest.fixture(scope="module")
+def solved(samples):
     X, y, z, C = samples
-    loss, margin = request.param
-    given = (X, y, K, z, C, loss, margin)
+    given = (X, y, K, z, C)
     program = cpm_sparse.fixed_assignment(*given, penalty=PENALTY)
-    return loss, margin, program.solve(), cpm_sparse.fixed_assignment_dual(*given, penalty=PENALTY).solve()
+    return program.solve(), cpm_sparse.fixed_assignment_dual(*given, penalty=PENALTY).solve()
 
 
 def ascent_of(X, y, z, C, penalty, n_faces=K):
@@ -49,13 +47,13 @@ def ascent_of(X, y, z, C, penalty, n_faces=K):
 
 def certified(samples, solved, **changed):
     X, y, z, C = samples
-    loss, margin, primal, _ = solved
+    primal, _ = solved
     given = {
         "W": PENALTY.enforce_signs(primal["W"]),
         "alpha": primal.duals["margin"],
         "penalty": PENALTY,
     } | changed
-    return certify_cpm(X, y, C, assignment=z, loss=loss, margin=margin, tol=1e-6, **given)
+    return certify_cpm(X, y, C, assignment=z, tol=1e-6, **given)
 
 
 def broken(certificate):
@@ -68,7 +66,7 @@ def broken(certificate):
 
 
 def test_primal_and_dual_meet_and_the_certificate_proves_it(samples, solved):
-    _, _, primal, dual = solved
+    primal, dual = solved
     assert primal.objective == pytest.approx(dual.objective, rel=1e-8)
     certificate = certified(samples, solved)
     assert not broken(certificate)
@@ -78,7 +76,7 @@ def test_primal_and_dual_meet_and_the_certificate_proves_it(samples, solved):
 
 
 def test_a_certificate_refuses_perturbed_points(samples, solved):
-    W, alpha = PENALTY.enforce_signs(solved[2]["W"]), solved[2].duals["margin"]
+    W, alpha = PENALTY.enforce_signs(solved[0]["W"]), solved[0].duals["margin"]
     biggest = np.unravel_index(np.abs(W[:, :-1]).argmax(), W[:, :-1].shape)
     for change in (0.9, 1.1, 0.0):
         other = W.copy()
@@ -104,8 +102,8 @@ def test_whatever_multipliers_bound_the_optimum(samples, solved, seed):
     drawn = rng.uniform(-0.5, 1.5, (len(y), K)) * C[:, None] * rng.choice([0.05, 0.3, 1.0])
     W = rng.normal(size=(K, M + 1))
     certificate = certified(samples, solved, W=W, alpha=drawn * assignment_matrix(y, K, z))
-    assert certificate.dual_value <= solved[2].objective * (1 + 1e-9)
-    assert certificate.primal_value >= solved[2].objective * (1 - 1e-9)
+    assert certificate.dual_value <= solved[0].objective * (1 + 1e-9)
+    assert certificate.primal_value >= solved[0].objective * (1 - 1e-9)
 
 
 def test_a_price_of_another_width_is_refused(samples):
@@ -114,8 +112,9 @@ def test_a_price_of_another_width_is_refused(samples):
         given = {"W": np.zeros((K, M + 1))} if function is certify_cpm else {"n_faces": K, "assignment": z}
         with pytest.raises(ValueError, match="penalty must be for 4 features, not 3"):
             function(X, y, C=C, penalty=FacePenalty.of(3, l1=1.0), **given)
-    with pytest.raises(ValueError, match="without a penalty"):
-        certify_cpm(X, y, C, W=np.zeros((K, M + 1)), penalty=PENALTY, global_bound=1.0)
+    for coupled in ({"loss": "max"}, {"margin": "worst"}):
+        with pytest.raises(ValueError, match="needs loss='sum' and margin='total'"):
+            certify_cpm(X, y, C, W=np.zeros((K, M + 1)), penalty=PENALTY, **coupled)
 
 
 def test_a_price_of_nothing_is_the_machine_without(samples):

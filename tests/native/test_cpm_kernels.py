@@ -274,7 +274,7 @@ def test_drawn_alternations(rng):
     test_alternating_ends_with_every_positive_on_its_best_face(any_samples(rng, 9), pick(rng, [1, 2, 3]))
 
 
-@drawn_calls("cpm_price_of", "cpm_examine_face_box", "cpm_priced_round")
+@drawn_calls("cpm_examine_face_box")
 def test_drawn_boxes(rng):
     test_a_box_is_bounded_below_all_costs_in_it(any_samples(rng))
 

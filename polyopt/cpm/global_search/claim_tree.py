@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution
 from formulations.language.types import MatrixLike, Vector, dense
-from formulations.polytope import Loss, lift
+from formulations.polytope import Loss, Margin, lift
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral, without_form
-from polyopt.cpm.certificate import Margin, state_choice
+from polyopt.cpm.certificate import state_choice
 from polyopt.cpm.global_search.assignment_tree import MAX_SAMPLES, moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, caps_of, climb, hyperplane, proven_sum
 from polyopt.optim.best_first import BestFirst, OpenNode

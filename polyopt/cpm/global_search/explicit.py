@@ -18,9 +18,8 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip
 from formulations.language.types import Matrix, Vector
-from formulations.polytope import Loss, natural_assignment
+from formulations.polytope import Loss, Margin, natural_assignment
 from polyopt.cpm.alternating import PolytopeProblem
-from polyopt.cpm.certificate import Margin
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 MAX_SAMPLES = 200

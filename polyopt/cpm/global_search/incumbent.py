@@ -23,7 +23,14 @@ from formulations.language.types import Vector
 from formulations.polytope import objective
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.global_search.face import Best, Samples, alternate, no_best, total_cost
-from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Location, priced_cost, priced_face
+from polyopt.cpm.global_search.prices import (
+    MAX_FEATURES,
+    Columns,
+    Location,
+    below_price,
+    priced_cost,
+    priced_face,
+)
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import TIE
 
@@ -256,7 +263,7 @@ def _add_columns(
     """
     npos, max_cost = columns.data.npos, columns.least_cost(location.prices) * (1.0 - TIE)
     largest = np.argsort(-location.weights, kind="stable")[: OPTIONS.n_largest]
-    starts = [columns.below_price(columns.W[t], location.prices) for t in largest]
+    starts = [below_price(columns.data, location.prices, columns.W[t]) for t in largest]
     for number in range(OPTIONS.column_trials):
         if clock.is_over or len(columns.W) >= max_faces:
             return

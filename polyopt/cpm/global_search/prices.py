@@ -78,7 +78,15 @@ from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
-from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_faces, total_cost
+from polyopt.cpm.global_search.face import (
+    Best,
+    Samples,
+    alternate,
+    climb,
+    hyperplane,
+    polished_faces,
+    total_cost,
+)
 from polyopt.linalg.rounding import gamma
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
@@ -96,6 +104,8 @@ class Options:
     step_fraction: float = 0.995  # length of an interior-point step, relative to the distance to the boundary
     random_starts: int = 30  # number of random assignments whose faces are the first columns
     max_face_rounds: int = 30  # largest number of alternations of `priced_face`
+    face_sweeps: int = 300  # largest number of coordinate sweeps over a face in one of them
+    min_face_increase: float = 1e-9  # increase by a sweep at which they end, relative to the sum of the costs
     max_boxes: int = 200_000  # largest number of boxes of one search for the least face
     max_new_faces: int = 20  # largest number of faces that a round adds
     tolerance_ratio: float = 0.2  # largest tolerance of a search for the least face, relative to gap / K
@@ -135,22 +145,20 @@ def face_box_for(data: Samples) -> FaceBox:
     return FaceBox(*of_features, *of_samples, np.zeros(n, np.int64), np.zeros(d), np.zeros(4))
 
 
-# The priced cost G(w).
-priced_cost = kernel("cpm_price_of", "data: Samples; prices: f8 (p); w: f8 (d)", returns="f8")
-
 _examine = kernel(
     "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes!: u1 (n); goal: f8"
 )
 
-# Fit the face w to the positives of the mask `positives`, with multipliers a between 0 and caps, from an
-# initial a. Then set the mask below_price: the positives whose loss on w is below their price. Returns 1 if
-# the two masks differ. caps: work space; zero: an array of zeros.
-_fit_and_select = kernel(
-    "cpm_priced_round",
-    "data: Samples; prices: f8 (p); positives: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
-    "below_price!: b1 (p)",
-    returns="i8",
-)
+
+def priced_cost(data: Samples, prices: Vector, w: Vector) -> float:
+    """Return G(w)."""
+    loss = data.C * np.maximum(1.0 - data.A @ w, 0.0)
+    return float(w @ w + loss[: data.inside].sum() + np.minimum(loss[data.inside :], prices).sum())
+
+
+def below_price(data: Samples, prices: Vector, w: Vector) -> NDArray[np.bool_]:
+    """Return a mask (npos,) of the positives whose loss on a face is below their price."""
+    return np.asarray(data.C[data.inside :] * np.maximum(1.0 - data.points @ w, 0.0) < prices)
 
 
 def examine_face_box(
@@ -174,10 +182,14 @@ def priced_face(data: Samples, prices: Vector, positives: NDArray[np.bool_]) -> 
         mask to the positives whose loss on that face is below their price.
     """
     n, d = data.A.shape
-    a, caps, zero, w, below_price = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
+    a, zero, w = np.zeros(n), np.zeros(n), np.zeros(d)
     for _ in range(OPTIONS.max_face_rounds):
-        positives = below_price.copy()
-        if not _fit_and_select(data, prices, positives, a, caps, zero, w, below_price):
+        caps = np.append(data.C[: data.inside], np.where(positives, data.C[data.inside :], 0.0))
+        np.minimum(a, caps, out=a)
+        hyperplane(data, a, w)
+        climb(data, zero, caps, a, w, OPTIONS.face_sweeps, np.inf, OPTIONS.min_face_increase * data.C.sum())
+        previous, positives = positives, below_price(data, prices, w)
+        if (positives == previous).all():
             break
     return w
 
@@ -396,11 +408,6 @@ class Columns:
         """Return the least priced cost of the known faces."""
         return min(priced_cost(self.data, prices, w) for w in self.W)
 
-    def below_price(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
-        """Return a mask (npos,) of the positives whose loss on a face is below their price."""
-        loss = np.maximum(1.0 - self.data.points @ w, 0.0) * self.data.C[self.data.inside :]
-        return np.asarray(loss < prices)
-
 
 class Box(NamedTuple):
     """An open box of coefficients."""
@@ -509,7 +516,7 @@ class PriceSearch:
         n_known = len(columns.W)
         # Add the cheapest faces found, each or the local minimum near it.
         for _, _, w in sorted(search.faces)[: OPTIONS.max_new_faces]:
-            better = priced_face(self.data, prices, columns.below_price(w, prices))
+            better = priced_face(self.data, prices, below_price(self.data, prices, w))
             columns.add(min(w, better, key=lambda face: priced_cost(self.data, prices, face)))
         has_new = len(columns.W) > n_known
         self._polish(clock)

@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import tolerance, whole
@@ -75,56 +74,29 @@ DEFAULT = Options()
 
 def solve_cpm_global(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, n_faces: int, *, tol: float = 1e-6,
-    max_nodes: int | None = None, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
+    max_nodes: int | None = None, time_limit: float | None = None, seed: int = 0,
     known: Sequence[ArrayLike] = (), options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
     """Minimise eq. (6) of the Convex Polytope Machine over the faces and over all assignments.
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m)
-        Samples, at most 2,000, or 20,000 with up to four features, and 500 with one face; made dense.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    n_faces : int
-        K, at least 1.
-    tol : float
-        Relative gap between objective and bound at which the search ends.
-    max_nodes : int, optional
-        Maximal number of nodes (partial assignments) of the trees and rounds of column generation.
-    time_limit : float, optional
-        Seconds, at most a fifth of them for the first incumbent.
-    seed : int
-        Seed of random starts and of the order of the samples; without a time limit it fixes the search.
-    n_jobs : int, optional
-        Nodes of the spread tree explored in parallel, as joblib counts.
-    known : sequence of array_like of shape (K, m+1)
-        Candidate solutions; the result is at least as good.
-    options : Options
-        Parameters of the search.
-
-    Returns
-    -------
-    Solution
-        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
+    X (n, m): at most 2,000 samples, or 20,000 with up to four features, and 500 with one face; made dense.
+    tol: relative gap between objective and bound at which the search ends.
+    max_nodes: largest number of nodes (partial assignments) of the trees and rounds of column generation.
+    time_limit: seconds, at most a fifth of them for the first incumbent.
+    seed: fixes random starts and the order of the samples, and without a time limit the search.
+    known: candidate solutions (K, m+1); the result is at least as good.
+    Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment, and price (n,) if prices prove the bound. ``bound`` is a lower bound on the optimum over
         all assignments, less rounding errors; SOLVED if it is within `tol` of the objective. A limit, or
         Ctrl-C, keeps the best faces and the bound. ``iterations`` counts nodes and rounds of column
         generation. With more than 500 samples and no limit the search ends after the root of the spread tree.
-
-    Raises
-    ------
-    ValueError
-        More samples than X may have, or invalid arguments.
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
     whole("n_faces", n_faces)
     tolerance(tol)
     faces = [checked_faces("known", W, n_faces, X.shape[1] + 1) for W in known]
-    search = _Search(dense(X), y, costs, n_faces, tol, Clock(time_limit), seed, n_jobs, options)
+    search = _Search(dense(X), y, costs, n_faces, tol, Clock(time_limit), seed, options)
     return search.solution(search.solve(faces, max_nodes))
 
 
@@ -141,7 +113,7 @@ class _Search(AssignmentTree):
 
     def __init__(
         self, X: Vector, y: Vector, C: Vector, n_faces: int, tol: float, clock: Clock, seed: int,
-        n_jobs: int | None, options: Options,
+        options: Options,
     ):  # fmt: skip
         has_choice = n_faces > 1 and len(np.unique(y[C > 0])) > 1
         is_large = len(y) > MAX_SAMPLES
@@ -156,7 +128,7 @@ class _Search(AssignmentTree):
                 f"{options.max_samples_prices:,} with up to {MAX_FEATURES} features and several faces, not "
                 f"{len(y):,}: use alternating minimisation from many starts (solver='exact' or 'dual')"
             )
-        self.original, self.rng, self.n_jobs = (X, y, C), np.random.default_rng(seed), n_jobs
+        self.original, self.rng = (X, y, C), np.random.default_rng(seed)
         data, self.merged = merge(X, y, C, self.rng)
         super().__init__(data, no_best(n_faces, data.A.shape[1]), tol, clock, options)
         self.is_large = len(data.C) > MAX_SAMPLES
@@ -192,7 +164,7 @@ class _Search(AssignmentTree):
                     return self.record(clock)
             # The two trees
             if self.uses_spread:
-                self.spread = SpreadSearch(data, best, self.tol, clock, effective_n_jobs(self.n_jobs))
+                self.spread = SpreadSearch(data, best, self.tol, clock)
                 self.spread_since = clock.seconds
             return self._without_tree(max_nodes) if self.is_large else self.run(clock, max_nodes)
         except KeyboardInterrupt:
@@ -205,7 +177,7 @@ class _Search(AssignmentTree):
         spread, clock = self.spread, self.clock
         max_expanded = 1 if max_nodes is None and clock.left is None else np.inf
         while spread and self.nodes < max_expanded and not (spread.is_done or self.limit(clock, max_nodes)):
-            self.nodes += min(spread.jobs, len(spread.heap))
+            self.nodes += 1
             spread.step()
             self.record(clock)
         return self.record(clock, self.limit(clock, max_nodes) or Status.BOUNDED)

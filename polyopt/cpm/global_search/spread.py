@@ -82,11 +82,11 @@ their norms. A Cholesky factor proves Σ e e' / d ⪯ I (Rump, Verification of p
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
@@ -337,24 +337,20 @@ class _Packed(NamedTuple):
     """A face's multipliers, in arrays for all n samples and npos positives, with sparse moves."""
 
     multipliers: Multipliers  # with an empty delta
-    indices: NDArray[np.int32]  # flat indices of the nonzero moves in delta (npos, n)
-    moves: Vector  # their values
+    moves: sp.csr_array  # delta (npos, n)
 
     @property
     def size(self) -> int:
-        return sum(part.nbytes for part in (*self.multipliers, self.indices, self.moves))
+        return sum(part.nbytes for part in (*self.multipliers, self.moves.data, self.moves.indices))
 
-    def unpacked(self, n: int) -> Multipliers:
-        """Return the multipliers with the full matrix of moves, for n samples."""
-        delta = np.zeros((len(self.multipliers.beta), n))
-        delta.ravel()[self.indices] = self.moves
-        return self.multipliers._replace(delta=delta)
+    def unpacked(self) -> Multipliers:
+        """Return the multipliers with the full matrix of moves."""
+        return self.multipliers._replace(delta=self.moves.toarray())
 
 
 def _packed(multipliers: Multipliers) -> _Packed:
     """Return the multipliers of a face in packed form."""
-    indices = np.flatnonzero(multipliers.delta).astype(np.int32)
-    return _Packed(multipliers._replace(delta=np.zeros((0, 0))), indices, multipliers.delta.ravel()[indices])
+    return _Packed(multipliers._replace(delta=np.zeros((0, 0))), sp.csr_array(multipliers.delta))
 
 
 class State(NamedTuple):
@@ -433,7 +429,7 @@ class SpreadNode:
 
     def _with_assigned(self, parent: _Packed, assigned: NDArray[np.int64]) -> Multipliers:
         """Return the parent's multipliers of a face, plus the moves of newly assigned positives."""
-        multipliers = parent.unpacked(len(self.data.C))
+        multipliers = parent.unpacked()
         a, inside = multipliers.a.copy(), self.data.inside
         a += multipliers.delta[assigned].sum(axis=0)
         a[inside + assigned] += multipliers.beta[assigned]
@@ -532,16 +528,16 @@ class Open(NamedTuple):
 
 
 class SpreadSearch(BestFirst[Open]):
-    """Branch and bound with :class:`SpreadNode`; `jobs` nodes are explored in parallel threads.
+    """Branch and bound with :class:`SpreadNode`.
 
     best: the incumbent, shared with other searches.
     first_state: the multipliers and shares from which the root starts: no moves, and equal shares.
     state_bytes: memory of the parents' states of all open nodes.
     """
 
-    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1):
+    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock):
         super().__init__(tol)
-        self.data, self.best, self.clock, self.jobs = data, best, clock, jobs
+        self.data, self.best, self.clock = data, best, clock
         (n, d), K, npos = data.A.shape, len(best.W), data.npos
         size = best.cost / (2 * n * K)  # largest initial multiplier; they are small and in the interior
         a = np.minimum(0.5 * data.C, size)
@@ -581,30 +577,11 @@ class SpreadSearch(BestFirst[Open]):
         self.state_bytes -= node.state.parent.size
         return node
 
-    def step(self) -> None:
-        """Explore the next nodes, up to `jobs` of them in parallel."""
-        if self.jobs == 1:
-            super().step()
-            return
-        nodes = [self.pop() for _ in range(min(self.jobs, len(self.heap)))]
-        below = [node for node in nodes if node.bound < self.cutoff]
-        self.close(min((node.bound for node in nodes if node.bound >= self.cutoff), default=np.inf))
-        with ThreadPoolExecutor(self.jobs) as pool:  # not joblib's, which is polled every 10 ms
-            results = list(pool.map(self._explore, below))
-        for node, result in zip(below, results, strict=True):
-            self.nodes += 1
-            self.push(self._children(node, result), 1 - node.minus_depth)
-        self._exploring = np.inf  # the least bound of nodes being explored: there are none now
-
     def expand(self, node: OpenNode[Open]) -> list[tuple[float, Open]]:
         """Bound a node and branch."""
-        return self._children(node, self._explore(node))
-
-    def _explore(self, node: OpenNode[Open]) -> SpreadNode:
-        """Return the node with its multipliers and shares optimised."""
         result = SpreadNode(self.data, *node.state, self.unit, is_root=node.minus_depth == 0)
         result.raise_all(self.cutoff, lambda: self.clock.is_over)
-        return result
+        return self._children(node, result)
 
     def _children(self, node: OpenNode[Open], result: SpreadNode) -> list[tuple[float, Open]]:
         """Return bound and state of each child: forbid faces, and branch on the largest `share_loss`.
