@@ -61,7 +61,7 @@ _MOVED = {
     "polyopt.estimators.spla1": "polyopt.polyhedral.spla1",
     "polyopt.estimators.svm": "polyopt.margin.svm",
     "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy",
-    "polyopt.outer.l0.scores": "polyopt.sparse.pattern_scores",
+    "polyopt.outer.l0.scores": "polyopt.sparse.cross_entropy",
     "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
     "polyopt.outer.l0.settings": "polyopt.sparse.settings",
     "polyopt.polyhedral.pc_slp_estimator": "polyopt.polyhedral.pc_slp",
