@@ -1,11 +1,10 @@
-"""Reader of svmlight / LIBSVM files, whole or by blocks of lines, with errors that name the line.
+"""Reader of svmlight / LIBSVM files, with errors that name the line.
 
 scikit-learn's reader is fast, but names no line, accepts ``nan``, ``inf`` and ``1_0`` as numbers, and drops
 query ids. A text that it refuses, or that may hold any of these, is read again by a careful reader, which
 names the broken line or accepts the text. Both accept a byte order mark, and CR alone as the end of a line.
 """
 
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,18 +74,7 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
     return Dataset(source.name, X, y, target_names=label_names(y), description=description)
 
 
-def svmlight_block(
-    path: str | Path, text: bytes, first_line: int, n_features: int
-) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
-    """Return features (n, m) and labels (n,) of some lines of a file, the first numbered `first_line`."""
-    found = _read_fast(io.BytesIO(text), n_features)
-    if found is not None:
-        return found
-    X, labels = _read_carefully(Path(path), io.BytesIO(text), n_features, first_line)
-    return X, np.array(labels, dtype=float)
-
-
-def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a stream with their ends, which are LF, CR LF or CR."""
     for line in stream:
         yield from line.splitlines(keepends=True) if b"\r" in line else (line,)
@@ -121,14 +109,14 @@ def _are_whole(y: NDArray[np.float64]) -> bool:
 
 
 def _read_carefully(
-    path: Path, stream: BinaryIO, n_features: int | None = None, first_line: int = 1
+    path: Path, stream: BinaryIO, n_features: int | None = None
 ) -> tuple[sparse.csr_matrix, list[str]]:
     """Return the features, and each label as it is written."""
     labels: list[str] = []
     indices: list[int] = []
     values: list[float] = []
     starts = [0]
-    for number, line in enumerate(svmlight_lines(stream), start=first_line):
+    for number, line in enumerate(_lines(stream), start=1):
         content = line.removeprefix(_MARK) if number == 1 else line
         words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
         if not words:

@@ -17,6 +17,6 @@ Here is what all machines share. In the order to read: ``sources``, ``blocks`` (
 ``polyopt.cpm.by_blocks``.
 """
 
-from polyopt.scale.sources import Arrays, Generated, NpyFiles, Samples, Source, SvmlightFile
+from polyopt.scale.sources import Arrays, Generated, NpyFiles, Samples, Source
 
-__all__ = ["Arrays", "Generated", "NpyFiles", "Samples", "Source", "SvmlightFile"]
+__all__ = ["Arrays", "Generated", "NpyFiles", "Samples", "Source"]

@@ -3,7 +3,7 @@
 A source reads any of its blocks, any number of times, and always the same. It may be sent to other processes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from formulations.language.arguments import refuse_masked, whole
 from formulations.language.types import MatrixLike, as_csr
-from polyopt.datasets.svmlight import svmlight_block, svmlight_lines
 from polyopt.estimators.frames import (
     cells_of_column,
     column_as_numbers,
@@ -49,12 +48,6 @@ def _cut(n: int, rows: int) -> int:
     return max(-(-n // whole("rows", rows, 1)), 1)
 
 
-def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
-    """Return the place of a source's block, empty if it is not told, and the names of the columns."""
-    place = source.place(number) if hasattr(source, "place") else ""
-    return place, getattr(source, "names", None)
-
-
 def unframed(samples: Samples) -> Samples:
     """Return the samples with cells of a frame, or objects, as a matrix of floats; NaN for gaps."""
     X = samples.X
@@ -85,11 +78,6 @@ class Arrays:
     ----------
     names : list of str or None
         Names of the features.
-
-    Raises
-    ------
-    ValueError
-        Lengths that differ, masked entries, or a column of a frame that holds no numbers.
     """
 
     def __init__(self, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None, *, rows: int = ROWS):
@@ -139,47 +127,8 @@ class NpyFiles:
         return Arrays(*self._open(), rows=self._rows).read(number)
 
 
-class SvmlightFile:
-    """A file in svmlight / LIBSVM format, read by chunks of lines, whose places are looked up once.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, not compressed.
-    n_features : int
-        Number of columns m.
-    rows : int
-        Lines in a block.
-    """
-
-    def __init__(self, path: str | Path, n_features: int, *, rows: int = ROWS):
-        self._path, self._m = Path(path), whole("n_features", n_features, 1)
-        self._rows = whole("rows", rows, 1)
-        self._starts, end = [0], 0
-        with open(self._path, "rb") as stream:
-            for number, line in enumerate(svmlight_lines(stream), start=1):
-                end += len(line)
-                if number % rows == 0:
-                    self._starts.append(end)
-        if end > self._starts[-1]:
-            self._starts.append(end)
-        self.count = max(len(self._starts) - 1, 1)
-
-    def read(self, number: int) -> Samples:
-        """Return block `number`, as CSR."""
-        begin, end = self._starts[number], self._starts[min(number + 1, len(self._starts) - 1)]
-        with open(self._path, "rb") as stream:
-            stream.seek(begin)
-            text = stream.read(end - begin)
-        return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
-
-    def place(self, number: int) -> str:
-        """Return the file and the lines of a block, for messages."""
-        return f"{self._path}, from line {number * self._rows + 1} on"
-
-
 class Generated:
-    """Samples that a function makes, always the same for a block.
+    """Samples that a function makes or reads, always the same for a block.
 
     Parameters
     ----------

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from polyopt import SVM, scale
 from polyopt.datasets import DataFileError, is_svmlight, open_source, read_csv, read_svmlight
 from polyopt.datasets.svmlight import _read_carefully
 
@@ -32,33 +31,16 @@ FORMS = {
 WANTED = np.array([[0.5, 0.0, -2.0], [0.0, 1e-3, 0.0], [4.0, 5.0, 6.0], [0.0, 0.0, 0.25], [1.0, 0.0, 0.0]])
 
 
-def blocks(path, rows):
-    source = scale.SvmlightFile(path, 3, rows=rows)
-    return [source.read(number) for number in range(source.count)]
-
-
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("ending", ["svm", "txt"])
 def test_both_readers_read_one_format(tmp_path, text, ending):
-    """The whole file and its blocks hold the same samples, whatever ends a line or begins a file."""
+    """A file holds the same samples, whatever ends a line or begins a file."""
     path = tmp_path / f"samples.{ending}"
     path.write_bytes(text.encode())
     assert is_svmlight(open_source(path))
     whole = read_svmlight(path)
     assert (whole.X.toarray() == WANTED).all()
     assert whole.y.tolist() == [1, -1, 1, -1, 1]
-    for rows in (1, 2, 100):
-        parts = blocks(path, rows)
-        assert (np.vstack([part.X.toarray() for part in parts]) == WANTED).all()
-        assert np.concatenate([part.y for part in parts]).tolist() == [1.0, -1.0, 1.0, -1.0, 1.0]
-
-
-def test_a_machine_of_blocks_names_file_and_line(tmp_path):
-    """A fit names the file and the line of a block, of an index beyond the number of features too."""
-    path = tmp_path / "samples.svm"
-    path.write_text("\n".join(LINES))
-    with pytest.raises(DataFileError, match=r"samples\.svm, line 1: index 3 in '3:-2' is larger than 2"):
-        SVM(kernel="linear").fit(scale.SvmlightFile(path, 2, rows=2))
 
 
 @pytest.mark.parametrize(
@@ -137,9 +119,6 @@ def test_svmlight_names_the_broken_line(tmp_path, content):
     where = f"{path}: " if line is None else f"{path}, line {line}: "
     assert str(caught.value).startswith(where)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    if line is not None:
-        with pytest.raises(DataFileError, match=rf"broken\.svm, line {line}: "):
-            blocks(path, 1)
 
 
 def test_svmlight_n_features_pads_and_limits(tmp_path):
