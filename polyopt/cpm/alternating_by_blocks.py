@@ -39,12 +39,13 @@ from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
 from polyopt.scale.blocks import Pair, select_classes, solver_rows
-from polyopt.scale.checkpoint import Checkpoint, saved
+from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.crew import Change, total
 from polyopt.scale.executor import Executor
 from polyopt.scale.sources import Samples
 
 _MIN_PROOF_TOL = 1e-6  # of a certificate, as in memory
+_SAVED = ("_history", "_best", "_solved", "_iterations")  # attributes in a checkpoint
 _CUT_OFF = (Status.TIME_LIMIT, Status.INTERRUPTED)
 _NOT_CONVERGED = (Status.INACCURATE, Status.STALLED)
 _DIFFERENT_ASSIGNMENTS = (
@@ -95,7 +96,6 @@ class FaceRecipe(NamedTuple):
 # -- rounds ------------------------------------------------------------------------------------------
 
 
-@saved
 class SolvedFace(NamedTuple):
     """A solved face v (m+1,), the certificate of half of its program, and the status of its solver."""
 
@@ -168,60 +168,45 @@ class Rounds:
         self, assigning: Vector, log: list[Change] | None = None, loop: dict[str, Any] | None = None
     ) -> None:
         """Write a checkpoint, with the log and the loop's state of the face that is being solved."""
-        state = {"assigning": assigning, "rounds": self._history, "iterations": self._iterations}
-        best = None if self._best is None else (self._best.assigning, self._best.solved)
         self.checkpoint.log = log or []
-        self.checkpoint(state | {"solved": self._solved, "best": best, "loop": loop})
+        state = {name: getattr(self, name) for name in _SAVED}
+        self.checkpoint(state | {"assigning": assigning, "loop": loop})
 
     def restore(self) -> Vector:
         """Resume from the checkpoint; return the faces that assign in its round."""
-        log, state = self.checkpoint.log, self.checkpoint.state
-        assert state is not None
-        self._solved, self._history, self._iterations = (
-            state[name] for name in ("solved", "rounds", "iterations")
-        )
-        self._best = None if state["best"] is None else self._with_losses(*state["best"])
-        self._resumed = None if state["loop"] is None else (log, state["loop"])
-        assigning: Vector = state["assigning"]
-        return assigning
+        state = dict(self.checkpoint.state or {})
+        assigning, loop = state.pop("assigning"), state.pop("loop")
+        vars(self).update(state)
+        self._resumed = None if loop is None else (self.checkpoint.log, loop)
+        return np.asarray(assigning)
 
     # -- the rounds ------------------------------------------------------------------------------
 
-    def run(self, assigning: Vector, *, certify_only: bool = False) -> tuple[Solution, Certificate]:
+    def run(self, assigning: Vector) -> tuple[Solution, Certificate]:
         """Take rounds from the assignment of the faces `assigning` (K, m+1).
 
-        certify_only: True after an interruption: these faces get a certificate, and no round is taken.
+        If the clock is over, the first round certifies these faces, and is the last.
         Returns: the best point ``W`` (K, m+1), certified for the assignment by the faces ``held`` (K, m+1).
         """
-        has_small_decrease = False
         while True:
             before = self._best
-            status = self._take_round(assigning, certify_only=certify_only)
+            status = self._take_round(assigning)
             best = self._best
-            if status is not None and before is not None:
-                break
             assert best is not None
             if status is not None or best.is_fixed:
-                break
+                return self._conclude(best, status)
             min_decrease = self.min_decrease * abs(best.objective)
             if before is not None and not before.objective - best.objective > min_decrease:
-                has_small_decrease = True
-                break
+                return self._conclude(best, None, _SMALL_DECREASE.format(ratio=self.min_decrease))
             if len(self._history) >= self.max_rounds:
-                status = Status.ITERATION_LIMIT
-                break
+                return self._conclude(best, Status.ITERATION_LIMIT)
             assigning = best.faces
-        assert best is not None
-        return self._conclude(best, status, has_small_decrease)
 
-    def _conclude(
-        self, best: _Round, status: Status | None, has_small_decrease: bool
-    ) -> tuple[Solution, Certificate]:
+    def _conclude(self, best: _Round, status: Status | None, *notes: str) -> tuple[Solution, Certificate]:
+        if status is Status.TIME_LIMIT and self.clock.is_stopped:  # by Ctrl-C, before this round
+            status = Status.INTERRUPTED
         unsolved = next((face.status for face in best.solved if face.status is not Status.SOLVED), None)
         reached = Status.SOLVED if len(best.assigning) == 1 else Status.CONVERGED
-        notes = []
-        if has_small_decrease and not best.is_fixed:
-            notes.append(_SMALL_DECREASE.format(ratio=self.min_decrease))
         assignment = best.losses.residual("stationarity", "assignment", 1.0)
         proof = certify_faces([face.half for face in best.solved], assignment, self._proof_tol, notes)
         # The certificates of the faces must add up to the objective of all faces.
@@ -242,17 +227,17 @@ class Rounds:
         )
         return solution, proof
 
-    def _take_round(self, assigning: Vector, *, certify_only: bool) -> Status | None:
+    def _take_round(self, assigning: Vector) -> Status | None:
         """Take a round and keep it if it is the best; return the status that cut it off, or None."""
         if self.ascents is not None:
-            return self._ascend(self.ascents, assigning, certify_only=certify_only)
-        cut_off = Status.INTERRUPTED if certify_only else None
+            return self._ascend(self.ascents, assigning)
+        cut_off = None
         unsolved = range(len(self._solved), len(assigning))
         self._save(assigning)
         for face in counted(unsolved, max(len(unsolved), 1), "face"):
             if cut_off is not None and self._best is not None:
                 break
-            status = self._solve(face, assigning, certify_only=cut_off is not None)
+            status = self._solve(face, assigning)
             cut_off = cut_off or (status if status in _CUT_OFF else None)
             self._save(assigning)
         if len(self._solved) == len(assigning):
@@ -272,15 +257,12 @@ class Rounds:
         self._history.append(record)
         tell(record)
 
-    def _ascend(self, ascents: FaceAscents, assigning: Vector, *, certify_only: bool) -> Status | None:
+    def _ascend(self, ascents: FaceAscents, assigning: Vector) -> Status | None:
         """Take a round of all faces together; return the status that cut it off, or None."""
-        status, resumed = Status.INTERRUPTED, self._resumed
+        resumed, self._resumed = self._resumed, None
         ascents.assign(assigning, None if resumed is None else resumed[1])
-        self._resumed = None
         try:
-            if not certify_only:
-                save = lambda state: self._save(assigning, loop=state)  # noqa: E731
-                status = ascents.run(self.tol, self.clock, save)
+            status = ascents.run(self.tol, self.clock, lambda loop: self._save(assigning, loop=loop))
         except KeyboardInterrupt:
             status = interrupted()
         cut_off = status if status in _CUT_OFF else None
@@ -294,7 +276,7 @@ class Rounds:
         self._iterations = 0
         return cut_off
 
-    def _solve(self, face: int, assigning: Vector, *, certify_only: bool) -> Status:
+    def _solve(self, face: int, assigning: Vector) -> Status:
         """Solve and certify half of a face's program."""
         clock = self.clock
         if self._best is None and clock.left is not None:  # the first round leaves time for all faces
@@ -304,7 +286,7 @@ class Rounds:
         state = None
         if self._resumed is not None:
             (crew.log[:], state), self._resumed = self._resumed, None
-        arguments = (self.tol, 0 if certify_only else None, clock, listener())
+        arguments = (self.tol, None, clock, listener())
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
         solution = solve_problem(problem, *arguments, save, state, start)

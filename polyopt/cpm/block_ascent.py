@@ -35,6 +35,7 @@ from polyopt.optim import coordinate_ascent as loops
 from polyopt.optim.coordinate_ascent import FaceAscent
 
 Integers = NDArray[np.int64]
+Seed = int | tuple[int, ...]
 
 # Make a pass of steps for some pairs, in their order: pair j has the sample chosen[j], the face faces[j] and
 # the multiplier alpha[at[j]].
@@ -69,7 +70,7 @@ class BlockAscent(FaceAscent):
     """The dual ascent of a block; FaceAscent has `alpha`, `W`, `scores`, and the active samples of each face.
 
     outside, costs (n,): mask of the positives, and costs of slack.
-    assigned (n,): the face of each positive; a number outside 0 to K − 1 means another face than these K.
+    assigned (n,): the face of each positive.
     W (K, m+1): the faces for the multipliers of all blocks, including this one.
     pairs: the block's multipliers, within their caps; all others are 0.
     scale: factor of every entry of the samples.
@@ -79,14 +80,11 @@ class BlockAscent(FaceAscent):
 
     def __init__(
         self, rows: Rows, outside: NDArray[np.bool_], costs: Vector, assigned: Integers, W: Vector,
-        pairs: Pairs, *, scale: float = 1.0, single: bool = False, seed: int = 0,
+        pairs: Pairs, *, scale: float = 1.0, single: bool = False, seed: Seed = 0,
     ):  # fmt: skip
         K = len(W)
-        elsewhere = outside & ((assigned < 0) | (assigned >= K))
-        caps = np.repeat(np.where(elsewhere, 0.0, costs)[:, None], K, axis=1)
-        face_of_positive = np.where(outside & ~elsewhere, assigned, 0).astype(np.int64)
-        y = np.where(outside, 1.0, -1.0)
-        super().__init__(rows, y, caps, face_of_positive, scale=scale, single=single, seed=seed)
+        y, caps = np.where(outside, 1.0, -1.0), np.repeat(costs[:, None], K, axis=1)
+        super().__init__(rows, y, caps, assigned, scale=scale, single=single, seed=seed)
         samples, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
         self.alpha[samples, faces] = pairs.alpha
         self._initial_pairs, self._initial_W = (samples, faces, pairs.alpha), np.array(W)
@@ -113,9 +111,8 @@ class BlockAscent(FaceAscent):
         active_rows = [self._active_with_positives(k) for k in range(len(self.W))]
         rows = np.concatenate(active_rows)
         faces = np.repeat(np.arange(len(active_rows)), [len(samples) for samples in active_rows])
-        has_cost = self._caps[rows, faces] > 0.0
         losses = self.values_at(self.loss_on_negatives, self.scores)  # on negatives plus on positives
-        return losses, self._pairs(rows[has_cost], faces[has_cost])
+        return losses, self._pairs(rows, faces)
 
     def _pairs(self, rows: Integers, faces: Integers) -> Pairs:
         """Return the multipliers of some samples and faces, all active."""
@@ -155,7 +152,7 @@ def release(
 
 def climb_pairs(
     X: Matrix, outside: NDArray[np.bool_], costs: Vector, W: Vector, pairs: Pairs,
-    shrink_thresholds: Vector, *, scale: float = 1.0, seed: int = 0, passes: int = 1, accuracy: float = 0.0,
+    shrink_thresholds: Vector, *, scale: float = 1.0, seed: Seed = 0, passes: int = 1, accuracy: float = 0.0,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
     """Make passes of steps for the active pairs of a block.

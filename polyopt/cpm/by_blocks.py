@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from formulations.language.clock import Clock
-from formulations.language.solution import Status
 from polyopt.cpm.alternating_by_blocks import Rounds
 from polyopt.cpm.face_ascent_by_blocks import FaceAscents
 from polyopt.cpm.sgd_by_blocks import Passes, summarize
@@ -23,13 +22,13 @@ from polyopt.estimators.faces import check_sizes
 from polyopt.scale.blocks import Pair
 from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.executor import Executor
-from polyopt.scale.fitting import Blocks, fit_pairs
+from polyopt.scale.fitting import fit_pairs
 
 _MAX_EXACT_FEATURES = 256  # above, solver="auto" is "dual"; a matrix of a block has m² numbers
 
 
-def fit_polytope(machine: Any, *blocks: Any) -> Any:
-    """Fit a machine to samples in blocks: the arguments of :class:`Blocks`; return the machine."""
+def fit_polytope(machine: Any, *blocks: Any, resume: Any = None) -> Any:
+    """Fit a machine to samples in blocks, arguments of :func:`fit_pairs`; return the machine."""
     sgd = machine.sgd
     unsupported = {
         f"loss={machine.loss!r}": machine.loss != "sum", "penalty": machine.penalty is not None,
@@ -45,9 +44,9 @@ def fit_polytope(machine: Any, *blocks: Any) -> Any:
         )
     if machine.solver == "exact" and sgd is not None and sgd.feature_scale != 1.0:
         raise ValueError("feature_scale is for solver='dual': of samples in blocks 'exact' takes X as it is")
-    if machine._incumbent is not None and Blocks(*blocks).resume is not None:
+    if machine._incumbent is not None and resume is not None:
         raise ValueError("begin_from starts a fit, and resume continues one that has begun: give one")
-    fit_pairs(machine, Blocks(*blocks), _fit_pair)
+    fit_pairs(machine, _fit_pair, *blocks, resume)
     return machine
 
 
@@ -75,7 +74,6 @@ def _fit_pair(
         executor, pair, clock, save, ascents, scale, tol=1e-8 if ascents is None else 0.1 * machine.tol,
         max_rounds=machine.max_iter, min_decrease=0.1 * machine.tol,
     )  # fmt: skip
-    status_of_passes = None
     if save.state is not None and "assigning" in save.state:
         assigning = rounds.restore()
     elif start is not None:
@@ -84,8 +82,7 @@ def _fit_pair(
         assigning = np.zeros((1, summary.m + 1))
     else:
         half = Clock(None if clock.left is None else 0.5 * clock.left)
-        passes = Passes(executor, pair, summary, K, half, save, scale, seed).run()
-        assigning, status_of_passes = passes["W"], passes.status
-    solution, machine._proof = rounds.run(assigning, certify_only=status_of_passes is Status.INTERRUPTED)
+        assigning = Passes(executor, pair, summary, K, half, save, scale, seed).run()["W"]
+    solution, machine._proof = rounds.run(assigning)
     machine.solver_, machine.n_iter_ = solver, max(solution.iterations, 1)
     machine._set_solution(solution)

@@ -359,7 +359,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return super().fit(X, y, sample_weight)  # type: ignore[arg-type]
         from polyopt.cpm.by_blocks import fit_polytope
 
-        return fit_polytope(self, X, y, sample_weight, executor, checkpoint, resume)
+        return fit_polytope(self, X, y, sample_weight, executor, checkpoint, resume=resume)
 
     def fit_from(
         self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
@@ -687,14 +687,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._sides is not None:
             return all(side.holds_data for side in self._sides)
         return super().holds_data
-
-    def _is_proven(self) -> bool:
-        # Also proven: a gap within the tolerance, though some positives have a smaller hinge at another face.
-        proof = self._proof
-        return proof is not None and (
-            proof.claim in (Claim.OPTIMAL, Claim.STATIONARY)
-            or (proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol)
-        )
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is not None:

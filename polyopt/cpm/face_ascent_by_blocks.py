@@ -12,18 +12,15 @@ face has a multiplier:
    block, which costs much more than the steps if some hundred pairs are left. If the rows of the active pairs
    are few, they are therefore gathered in the driving process, once for all passes until the next scan.
 
-A step needs the face that the step before it has left, so a face visits the blocks one after another. The
-programs of the faces are independent: groups of eight faces visit the blocks side by side, and a scan reads
-all blocks side by side. More workers than groups speed up scans only. The groups, the orders of blocks and
-pairs, and so all bits of the result, follow from K, the blocks and the seed. The driving process keeps the
-multipliers of active pairs, 17 bytes for each, and sends them to the blocks and back.
-
-The functions below :class:`FaceAscents` are steps of folds (:class:`polyopt.scale.executor.Fold`).
+A step needs the faces that the step before it has left, so the faces visit the blocks one after another; a
+scan reads all blocks side by side. The orders of blocks and pairs, and so all bits of the result, follow from
+the blocks and the seed. The driving process keeps the multipliers of active pairs, 17 bytes for each, and
+sends them to the blocks and back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,14 +42,12 @@ from polyopt.cpm.certificate_by_blocks import (
 )
 from polyopt.linalg.rows import as_rows
 from polyopt.scale.blocks import Pair, TwoClasses, concatenate, two_classes
-from polyopt.scale.checkpoint import saved
 from polyopt.scale.crew import total
-from polyopt.scale.executor import Executor, Fold
+from polyopt.scale.executor import Executor
 from polyopt.scale.sources import Samples
 
 Vector = NDArray[np.float64]
 Assignment = NDArray[np.integer[Any]]  # (n,): the face of each sample outside, -1 for samples inside
-Groups = Sequence[NDArray[np.int64]]  # the faces of each group, successive numbers
 
 MIN_HINGE_DECREASE = 1e-7
 """Decrease of a hinge above which a positive changes its face."""
@@ -62,7 +57,6 @@ MIN_HINGE_DECREASE = 1e-7
 class Options:
     """Numbers of the ascent.
 
-    faces_together: faces of a group.
     max_scans: scans, and passes over gathered rows between two scans, at most.
     max_passes_by_blocks: passes by blocks between two scans at most.
     max_gathered_entries: entries of the rows that are gathered at most.
@@ -73,7 +67,6 @@ class Options:
     max_entry_single, min_tol_single: largest entry and smallest tolerance for scans in single precision.
     """
 
-    faces_together: int = 8
     max_scans: int = 1000
     max_passes_by_blocks: int = 20
     max_gathered_entries: int = 1 << 24
@@ -94,27 +87,7 @@ def scaled(faces: Vector, scale: float) -> Vector:
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
-saved(Pairs)
 _SAVED = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds", "_seed")  # attributes in a checkpoint
-
-
-class Setting(NamedTuple):
-    """The arguments that all steps have in common.
-
-    scale: factor of every entry of the samples.
-    single: True for scans and sweeps in single precision.
-    """
-
-    pair: Pair
-    scale: float
-    single: bool
-
-
-class GroupState(NamedTuple):
-    """A group between two blocks: its faces W (K, m+1), and their largest projected gradients (K,) so far."""
-
-    W: Vector
-    slopes: Vector
 
 
 class FaceAscents:
@@ -132,11 +105,9 @@ class FaceAscents:
         self._executor, self._pair, self._K, self._options = executor, pair, n_faces, options or Options()
         self._scale, self._seed, self._blocks = scale, seed, range(executor.count)
         self._is_small = largest * scale < self._options.max_entry_single
-        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // self._options.faces_together))
+        self._is_single = False  # True for scans and sweeps in single precision
         self._assigned: list[Assignment] = []
-        self._full: list[int] = []  # blocks with samples
         self._width = float(n_features)  # mean number of entries of a row
-        self._setting = Setting(pair, scale, False)
         self._W = np.zeros((n_faces, n_features + 1))
         self._pairs = [no_pairs() for _ in self._blocks]
         self._passes, self.scans, self._slope = 0, 0, self._options.first_slope
@@ -149,8 +120,8 @@ class FaceAscents:
 
         resumed: the state of a checkpoint, which was written after these faces had assigned.
         """
-        self._assigned = self._each(assign_block, lambda number: (self._pair, scaled(assigning, self._scale)))
-        self._full = [number for number in self._blocks if len(self._assigned[number])]
+        faces = scaled(assigning, self._scale)
+        self._assigned = self._each(assign_block, lambda number: (self._pair, faces))
         if resumed is not None:
             vars(self).update(resumed)
             return
@@ -158,7 +129,7 @@ class FaceAscents:
             return
         results = self._each(
             release_block,
-            lambda number: (self._setting, self._assigned[number], self._K, self._pairs[number]),
+            lambda number: (self._pair, self._scale, self._assigned[number], self._K, self._pairs[number]),
         )
         self._W = self._W - total([change for change, _ in results])
         self._pairs = [pairs for _, pairs in results]
@@ -167,10 +138,12 @@ class FaceAscents:
     def run(self, tol: float, clock: Clock, save: Callable[[dict[str, Any]], None]) -> Status:
         """Climb until the relative gap, as scans measure it, is `tol`, or for `max_scans` scans."""
         options, is_over = self._options, lambda: clock.is_over
-        self._setting = self._setting._replace(single=self._is_small and tol >= options.min_tol_single)
+        self._is_single = self._is_small and tol >= options.min_tol_single
         while self._passes < 2:  # from multipliers of 0
-            if self._fold(sweep_block, [()] * len(self._groups), is_over) is None:
+            W = self._visit(sweep_block, self._W, self._arguments, is_over)
+            if W is None:
                 return Status.TIME_LIMIT
+            self._W = W
         while True:
             save({name: getattr(self, name) for name in _SAVED})
             values = self._scan(tol, is_over)
@@ -219,21 +192,16 @@ class FaceAscents:
     def _multipliers(self, number: int) -> tuple[Any, Multipliers]:
         return self._assigned[number], Multipliers(*self._pairs[number][:3])
 
+    def _arguments(self, number: int) -> tuple[Any, ...]:
+        """Return the arguments of a sweep or a scan of a block."""
+        settings = self._pair, self._scale, self._is_single
+        return *settings, self._assigned[number], self._pairs[number]
+
     # -- passes ----------------------------------------------------------------------------------
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
         """Scan all samples: return objective and bound, and find active pairs of faces with a large gap."""
-        results = self._each(
-            scan_block,
-            lambda number: (
-                self._setting,
-                self._assigned[number],
-                self._groups,
-                self._W,
-                self._pairs[number],
-            ),
-            is_over,
-        )
+        results = self._each(scan_block, lambda number: (self._W, *self._arguments(number)), is_over)
         if results is None:
             return None
         self._pairs = [pairs for _, pairs, _ in results]
@@ -251,73 +219,82 @@ class FaceAscents:
     def _climb(self, is_over: Callable[[], bool]) -> bool:
         """Take passes over the active pairs; return False if time is over before they end."""
         rows = [np.unique(pairs.rows[pairs.active]) for pairs in self._pairs]
-        if self._width * sum(map(len, rows)) <= self._options.max_gathered_entries:
-            seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
-            result = climb_gathered(
-                self._executor, self._pair, self._W, self._pairs, rows, self._slope, scale=self._scale,
-                seed=seed, max_passes=self._options.max_scans, is_over=is_over,
-            )  # fmt: skip
-            if result is None:
-                return False
-            self._W, self._pairs = result
-            self._passes += 1
-        elif not self._pass_by_blocks(is_over):
+        is_gathered = self._width * sum(map(len, rows)) <= self._options.max_gathered_entries
+        if not (self._climb_gathered(rows, is_over) if is_gathered else self._climb_by_blocks(is_over)):
             return False
         self._slope = max(self._options.slope_ratio * self._slope, self._options.min_slope)
         return True
 
-    def _pass_by_blocks(self, is_over: Callable[[], bool]) -> bool:
-        """Take passes of all faces through the blocks; return False if time is over before they end."""
+    def _climb_by_blocks(self, is_over: Callable[[], bool]) -> bool:
+        """Take passes through the blocks; return False if time is over before they end."""
         slopes = np.full(self._K, np.inf)
         for _ in range(self._options.max_passes_by_blocks):
-            slopes_of_groups = self._fold(climb_block, [(slopes[group],) for group in self._groups], is_over)
-            if slopes_of_groups is None:
+            settings = self._pair, self._scale, slopes
+            end = self._visit(
+                climb_block, (self._W, np.zeros(self._K)),
+                lambda number, settings=settings: (*settings, self._pairs[number]), is_over,
+            )  # fmt: skip
+            if end is None:
                 return False
-            slopes = np.concatenate(slopes_of_groups)
+            self._W, slopes = end
             if slopes.max() <= self._slope:
                 break
         return True
 
-    def _fold(
-        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
-    ) -> list[Vector] | None:
-        """Take every group through all blocks.
-
-        arguments: further arguments of the step, for each group.
-        Returns: the largest projected gradient of each face, by groups; None if time is over.
-        """
-        order = np.random.default_rng([self._seed, self._passes]).permutation(self._full).tolist()
+    def _visit(
+        self, step: Callable[..., Any], state: Any, arguments_of: Callable[[int], tuple[Any, ...]],
+        is_over: Callable[[], bool],
+    ) -> Any:  # fmt: skip
+        """Take a state through all blocks, whose pairs the step changes; return it, None if time is over."""
+        full = [number for number in self._blocks if len(self._assigned[number])]
+        order = np.random.default_rng([self._seed, self._passes]).permutation(full).tolist()
         seed = self._seed, self._passes
-        pairs = {number: split_by_groups(self._groups, self._pairs[number]) for number in order}
-        folds = [
-            Fold(
-                GroupState(self._W[group], np.zeros(len(group))),
-                [
-                    (number, (self._setting, self._assigned[number], int(group[0]), pairs[number][g], seed,
-                              *arguments[g]))
-                    for number in order
-                ],
-                leaves=True,
-            )
-            for g, group in enumerate(self._groups)
-        ]  # fmt: skip
-        ends: list[tuple[GroupState, list[Pairs]]] | None = self._executor.fold(step, folds, is_over)
-        if ends is None:
+        stops = [(number, (*arguments_of(number), (*seed, number))) for number in order]
+        end = self._executor.chain(step, state, stops, is_over)
+        if end is None:
             return None
-        for group, (state, _) in zip(self._groups, ends, strict=True):
-            self._W[group] = state.W
-        for position, number in enumerate(order):
-            self._pairs[number] = merge_groups(self._groups, [results[position] for _, results in ends])
+        for number, pairs in zip(order, end[1], strict=True):
+            self._pairs[number] = pairs
         self._passes += 1
-        return [state.slopes for state, _ in ends]
+        return end[0]
+
+    def _climb_gathered(self, rows: list[NDArray[np.int32]], is_over: Callable[[], bool]) -> bool:
+        """Gather the rows of active pairs, ascending in each block, and take passes over these pairs.
+
+        Return False, with nothing changed, if time is over.
+        """
+        arguments = [(self._pair, each) if len(each) else None for each in rows]
+        parts = self._executor.each(gather_rows, arguments, is_over)
+        if parts is None:
+            return False
+        if parts:
+            X, outside, weights = concatenate(parts)
+            active = [Pairs(*(column[pairs.active] for column in pairs)) for pairs in self._pairs]
+            offsets = np.cumsum([0, *map(len, rows)])[:-1]
+            places = [
+                offset + np.searchsorted(each, pairs.rows)
+                for offset, each, pairs in zip(offsets, rows, active, strict=True)
+            ]
+            columns = [np.concatenate(each) for each in list(zip(*active, strict=True))[1:]]
+            self._W, climbed, _ = climb_pairs(
+                X, outside, self._pair.C * weights, self._W,
+                Pairs(np.concatenate(places).astype(np.int32), *columns), np.full(self._K, np.inf),
+                scale=self._scale, seed=(self._seed, self._passes), passes=self._options.max_scans,
+                accuracy=self._slope, is_over=is_over,
+            )  # fmt: skip
+            ends = np.cumsum([len(pairs.rows) for pairs in active])[:-1]
+            changes = zip(np.split(climbed.alpha, ends), np.split(climbed.active, ends), strict=True)
+            for pairs, (alpha, is_active) in zip(self._pairs, changes, strict=True):
+                pairs.alpha[pairs.active] = alpha
+                pairs.active[pairs.active] = is_active
+        self._passes += 1
+        return True
 
 
-# -- steps of folds ----------------------------------------------------------------------------------
+# -- steps on a block ---------------------------------------------------------------------------------
 
 
-def assign_block(
-    _: None, samples: Samples, number: int, pair: Pair, assigning: Vector
-) -> NDArray[np.integer]:
+def assign_block(samples: Samples, number: int, pair: Pair, assigning: Vector) -> NDArray[np.integer]:
     """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, pair)[:2]
     return assign_faces(X, outside, assigning).astype(np.min_scalar_type(-len(assigning)))
@@ -335,133 +312,66 @@ def assign_faces(X: Any, outside: NDArray[np.bool_], faces: NDArray[np.float64])
 
 
 def release_block(
-    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, n_faces: int, pairs: Pairs
+    samples: Samples, number: int, pair: Pair, scale: float, assigned: Assignment, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
     """Remove multipliers of reassigned samples: return the change of the faces, and the other pairs."""
-    X, outside = two_classes(samples, setting.pair)[:2]
-    return release(X, outside, assigned, n_faces, pairs, setting.scale)
+    X, outside = two_classes(samples, pair)[:2]
+    return release(X, outside, assigned, n_faces, pairs, scale)
 
 
 def sweep_block(
-    state: GroupState, samples: Samples, number: int, setting: Setting, assigned: Assignment, first: int,
-    pairs: Pairs, seed: tuple[int, int],
-) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """Take a step of a group on every pair of a block."""
-    block = two_classes(samples, setting.pair)
-    ascent = _ascent(
-        block, as_rows(block.X), setting, assigned, first, state.W, pairs, _block_seed(seed, number, first)
-    )
-    W, pairs = ascent.sweep_all()
-    return GroupState(W, state.slopes), pairs
+    W: Vector, samples: Samples, number: int, pair: Pair, scale: float, single: bool, assigned: Assignment,
+    pairs: Pairs, seed: tuple[int, ...],
+) -> tuple[Vector, Pairs]:  # fmt: skip
+    """Take a step on every pair of a block; return the faces and the pairs."""
+    X, outside, weights = two_classes(samples, pair)
+    data = as_rows(X), outside, pair.C * weights, assigned
+    return BlockAscent(*data, W, pairs, scale=scale, single=single, seed=seed).sweep_all()
 
 
 def scan_block(
-    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, groups: Groups, W: Vector,
+    samples: Samples, number: int, W: Vector, pair: Pair, scale: float, single: bool, assigned: Assignment,
     pairs: Pairs,
 ) -> tuple[Vector, Pairs, int]:  # fmt: skip
     """Return the loss of a block on every face (K,), the active pairs, and the entries of X."""
     if not len(assigned):
         return np.zeros(len(W)), pairs, 0
-    block = two_classes(samples, setting.pair)
-    rows = as_rows(block.X)
-    results = [
-        _ascent(block, rows, setting, assigned, int(group[0]), W[group], part, 0).find_active()
-        for group, part in zip(groups, split_by_groups(groups, pairs), strict=True)
-    ]
-    losses, active = zip(*results, strict=True)
-    return np.concatenate(losses), merge_groups(groups, active), len(rows.values)
+    X, outside, weights = two_classes(samples, pair)
+    rows = as_rows(X)
+    data = rows, outside, pair.C * weights, assigned
+    losses, active = BlockAscent(*data, W, pairs, scale=scale, single=single).find_active()
+    return losses, active, len(rows.values)
 
 
 def climb_block(
-    state: GroupState, samples: Samples, number: int, setting: Setting, assigned: Assignment, first: int,
-    pairs: Pairs, seed: tuple[int, int], slopes: Vector,
-) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """Take a pass of a group over the active pairs of a block."""
-    X, outside, weights = two_classes(samples, setting.pair)
-    W, pairs, largest = climb_pairs(
-        X, outside, setting.pair.C * weights, state.W, pairs, slopes, scale=setting.scale,
-        seed=_block_seed(seed, number, first),
-    )  # fmt: skip
-    return GroupState(W, np.maximum(state.slopes, largest)), pairs
+    state: tuple[Vector, Vector], samples: Samples, number: int, pair: Pair, scale: float, slopes: Vector,
+    pairs: Pairs, seed: tuple[int, ...],
+) -> tuple[tuple[Vector, Vector], Pairs]:  # fmt: skip
+    """Take a pass over the active pairs of a block.
 
-
-def _ascent(
-    block: TwoClasses, rows: Any, setting: Setting, assigned: Assignment, first: int, W: Vector, pairs: Pairs,
-    seed: int,
-) -> BlockAscent:  # fmt: skip
-    """Make the ascent of a group, whose first face is `first`, on a block."""
-    faces = np.asarray(assigned, dtype=np.int64) - first
-    costs = setting.pair.C * block.weights
-    return BlockAscent(
-        rows, block.outside, costs, faces, W, pairs, scale=setting.scale, single=setting.single, seed=seed
-    )
-
-
-def _block_seed(seed: tuple[int, int], number: int, first: int) -> int:
-    """Return the seed of a visit, for the seed of the pass, the block and the first face of the group."""
-    return int(np.random.default_rng([*seed, number, first]).integers(1 << 31))
-
-
-def climb_gathered(
-    executor: Executor, pair: Pair, W: Vector, pairs: Sequence[Pairs],
-    gathered: Sequence[NDArray[np.int32]], slope: float, *, scale: float, seed: int, max_passes: int,
-    is_over: Callable[[], bool],
-) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
-    """Gather rows of all blocks, and take passes over the active pairs.
-
-    W (K, m+1): the faces.
-    pairs: the pairs of each block; the rows of its active ones are in `gathered`, in ascending order.
-    slope: the passes end if no projected gradient is larger.
-    Returns: the new faces and pairs; None, with nothing changed, if time is over.
+    state: the faces W (K, m+1), and their largest projected gradients (K,) in this pass so far.
+    slopes (K,): those of the pass before.
     """
-    parts = executor.each(gather_rows, [(pair, rows) if len(rows) else None for rows in gathered], is_over)
-    if parts is None:
-        return None
-    if not parts:
-        return W, list(pairs)
-    X, outside, weights = concatenate(parts)
-    offsets = np.cumsum([0, *map(len, gathered)])[:-1]
-    active = [_select(block, block.active) for block in pairs]
-    positions = [
-        offset + np.searchsorted(rows, block.rows)
-        for offset, rows, block in zip(offsets, gathered, active, strict=True)
-    ]
-    gathered_pairs = Pairs(
-        np.concatenate(positions).astype(np.int32),
-        *(np.concatenate([getattr(block, name) for block in active]) for name in Pairs._fields[1:]),
-    )
-    W, climbed, _ = climb_pairs(
-        X, outside, pair.C * weights, W, gathered_pairs, np.full(len(W), np.inf), scale=scale, seed=seed,
-        passes=max_passes, accuracy=slope, is_over=is_over,
-    )  # fmt: skip
-    ends = np.cumsum([len(block.rows) for block in active])[:-1]
-    new_pairs = []
-    for block, new_alpha, is_active in zip(
-        pairs, np.split(climbed.alpha, ends), np.split(climbed.active, ends), strict=True
-    ):
-        alpha, mask = block.alpha.copy(), block.active.copy()
-        alpha[block.active], mask[block.active] = new_alpha, is_active
-        new_pairs.append(block._replace(alpha=alpha, active=mask))
-    return W, new_pairs
+    (W, worst), (X, outside, weights) = state, two_classes(samples, pair)
+    W, pairs, largest = climb_pairs(X, outside, pair.C * weights, W, pairs, slopes, scale=scale, seed=seed)
+    return (W, np.maximum(worst, largest)), pairs
 
 
-def gather_rows(_: None, samples: Samples, number: int, pair: Pair, rows: NDArray[np.int32]) -> TwoClasses:
+def gather_rows(samples: Samples, number: int, pair: Pair, rows: NDArray[np.int32]) -> TwoClasses:
     """Return some rows of a block."""
-    X, outside, weights = two_classes(samples, pair)
-    return TwoClasses(X[rows], outside[rows], weights[rows])
+    return TwoClasses(*(values[rows] for values in two_classes(samples, pair)))
 
 
 def pull_block(
-    _: None, samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers,
-    n_faces: int,
-) -> Tally:  # fmt: skip
+    samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers, n_faces: int
+) -> Tally:
     """Return Σ α_ik and ½ Σ α_ik y_i x̃_i of a block's multipliers."""
     return reduce_dual(_block(samples, pair, assigned), multipliers, n_faces)
 
 
 def weigh_block(
-    _: None, samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers,
-    W: Vector, scale: float, min_decrease: float,
+    samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers, W: Vector,
+    scale: float, min_decrease: float,
 ) -> Tally:  # fmt: skip
     """Return the loss of a block at the faces W (K, m+1), with the violation of every optimality condition.
 
@@ -473,29 +383,3 @@ def weigh_block(
 def _block(samples: Samples, pair: Pair, assigned: Assignment) -> AssignedBlock:
     X, outside, weights = two_classes(samples, pair)
     return AssignedBlock(X, outside, pair.C * weights, assigned)
-
-
-# -- pairs by groups of faces ------------------------------------------------------------------------
-
-
-def split_by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
-    """Return the pairs of each group, their faces counted from the group's first."""
-    pairs_of_groups = []
-    for group in groups:
-        is_of_group = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
-        part = _select(pairs, is_of_group)
-        pairs_of_groups.append(part._replace(faces=part.faces - np.int32(group[0])))
-    return pairs_of_groups
-
-
-def merge_groups(groups: Groups, pairs_of_groups: Sequence[Pairs]) -> Pairs:
-    """Undo :func:`split_by_groups`; the pairs are ordered by groups."""
-    renumbered = [
-        pairs._replace(faces=pairs.faces + np.int32(group[0]))
-        for group, pairs in zip(groups, pairs_of_groups, strict=True)
-    ]
-    return Pairs(*(np.concatenate(columns) for columns in zip(*renumbered, strict=True)))
-
-
-def _select(pairs: Pairs, mask: Any) -> Pairs:
-    return Pairs(*(column[mask] for column in pairs))

@@ -32,9 +32,9 @@ from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, losses, pr
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.linalg.rows import as_rows, in_lanes
 from polyopt.scale.blocks import Pair, Report, TwoClasses, concatenate, two_classes
-from polyopt.scale.checkpoint import Checkpoint, saved
+from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.crew import total
-from polyopt.scale.executor import Executor, Fold
+from polyopt.scale.executor import Executor
 from polyopt.scale.sources import Samples
 
 Vector = NDArray[np.float64]
@@ -121,7 +121,7 @@ def compute_losses(
 
 
 def _block_losses(
-    _: None, samples: Samples, number: int, pair: Pair, scale: float, candidates: Sequence[Vector]
+    samples: Samples, number: int, pair: Pair, scale: float, candidates: Sequence[Vector]
 ) -> Vector:
     X, outside, weights = two_classes(samples, pair)
     rows, costs = as_rows(X), pair.C * weights
@@ -162,9 +162,7 @@ def _draw_counts(rng: np.random.Generator, counts: NDArray[np.int64], size: int)
     return np.minimum(rng.multinomial(size, counts / counts.sum()), counts)
 
 
-def _draw_rows(
-    _: None, samples: Samples, number: int, pair: Pair, seed: int, counts: tuple[int, int]
-) -> TwoClasses:
+def _draw_rows(samples: Samples, number: int, pair: Pair, seed: int, counts: tuple[int, int]) -> TwoClasses:
     X, outside, weights = two_classes(samples, pair)
     rng = np.random.default_rng([seed, _SAMPLE_ROWS, number])
     chosen = [
@@ -178,7 +176,6 @@ def _draw_rows(
 # -- the solver --------------------------------------------------------------------------------------
 
 
-@saved
 class SgdState(NamedTuple):
     """State of Algorithm 1 between two blocks.
 
@@ -314,11 +311,11 @@ class Passes:
         blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
         order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
         arguments = (self.pair, n, self.n_faces, self.scale, self.seed, passes)
-        chain = Fold(self._sgd._replace(loss=0.0), [(number, arguments) for number in order.tolist()])
-        states = self.executor.fold(_take_steps, [chain], self._is_over)
-        if states is None:
+        stops = [(number, arguments) for number in order.tolist()]
+        end = self.executor.chain(_take_steps, self._sgd._replace(loss=0.0), stops, self._is_over)
+        if end is None:
             return False
-        self._sgd = states[0]
+        self._sgd = end[0]
         W = iterate(self._sgd.U, self._sgd.steps)
         self._record(passes + 1, float((W**2).sum()) + 2.0 * self._sgd.loss / n)
         return True
@@ -352,7 +349,7 @@ def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
 def _take_steps(
     state: SgdState, samples: Samples, number: int, pair: Pair, n: int, n_faces: int, scale: float,
     seed: int, passes: int,
-) -> SgdState:  # fmt: skip
+) -> tuple[SgdState, None]:  # fmt: skip
     """Take a step of Algorithm 1 for each sample of a block; n is the size of all blocks."""
     X, outside, weights = two_classes(samples, pair)
     rows = as_rows(X)
@@ -365,4 +362,4 @@ def _take_steps(
     gains = 0.5 * n * pair.C * weights
     sgd.take_steps(sgd.step_arguments(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
     tally = float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS])
-    return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally)
+    return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally), None

@@ -1,11 +1,10 @@
-"""Reader of svmlight / LIBSVM files, whole or by blocks of lines, with errors that name the line.
+"""Reader of svmlight / LIBSVM files, with errors that name the line.
 
 scikit-learn's reader is fast, but names no line, accepts ``nan``, ``inf`` and ``1_0`` as numbers, and drops
 query ids. The lines of a text that it refuses, or that may hold any of these, are checked one by one, which
 names the broken one. A byte order mark, and CR alone as the end of a line, are accepted.
 """
 
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -544,10 +544,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             return all(machine.holds_data for machine in self.estimators_)
         return self._y is not None
 
-    def _is_proven(self) -> bool:
-        """Return True if the certificate of a fit to samples in blocks is that of a complete fit."""
-        return self._proof is not None and self._proof.is_optimal
-
     def _need_data(self, what: str) -> None:
         check_is_fitted(self)
         if not self.holds_data:

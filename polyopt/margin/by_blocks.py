@@ -17,22 +17,8 @@ from polyopt.margin.interior_point.rows import Rows
 from polyopt.scale.blocks import Pair, select_classes, solver_rows
 from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.executor import Executor
-from polyopt.scale.fitting import Blocks, fit_pairs
+from polyopt.scale.fitting import fit_pairs
 from polyopt.scale.sources import Samples
-
-
-class Hinge:
-    """Constraint families of a block, made when they are needed: labels `signs` (n,), costs (n,), bound B."""
-
-    def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float):
-        is_constant = len(costs) > 0 and bool((costs == costs[0]).all())
-        self._signs, self._costs, self._B = signs, costs[:1] if is_constant else costs, B
-
-    def __call__(self) -> Families:
-        """Make the families."""
-        n = len(self._signs)
-        costs = np.broadcast_to(self._costs, (n,)) if len(self._costs) == 1 else self._costs
-        return Families(margin_family(self._signs.astype(float), costs), *bound_families(n, self._B))
 
 
 class ReadBlock(Block):
@@ -49,8 +35,14 @@ class ReadBlock(Block):
         work: Work, *, B: float = np.inf, weights: NDArray[Any] | None = None, intercept: bool = True,
     ):  # fmt: skip
         self._chosen = None if chosen.all() else chosen
-        hinge = Hinge(np.where(is_second, 1, -1).astype(np.int8), costs, B)
-        super().__init__(Rows(solver_rows(samples, self._chosen)), hinge, 1, weights, work)
+        signs = np.where(is_second, 1, -1).astype(np.int8)
+        costs = costs[:1].copy() if (costs == costs[0]).all() else costs  # few numbers are kept
+
+        def families() -> Families:
+            all_costs = np.broadcast_to(costs, signs.shape)
+            return Families(margin_family(signs.astype(float), all_costs), *bound_families(len(signs), B))
+
+        super().__init__(Rows(solver_rows(samples, self._chosen)), families, 1, weights, work)
         self.intercept = intercept
         self.detach()
 
@@ -86,7 +78,7 @@ class HingeRecipe(NamedTuple):
 
 
 def fit_linear(machine: Any, *blocks: Any) -> Any:
-    """Fit a linear machine to samples in blocks: the arguments of :class:`Blocks`; return the machine."""
+    """Fit a linear machine to samples in blocks, arguments of :func:`fit_pairs`; return the machine."""
     if machine.kernel != "linear":
         raise ValueError(f"samples in blocks need kernel='linear', not {machine.kernel!r}")
     if machine.solver not in ("auto", "interior-point"):
@@ -95,7 +87,7 @@ def fit_linear(machine: Any, *blocks: Any) -> Any:
         raise ValueError("samples in blocks need hard bounds: leave bound_cost infinite")
     if getattr(machine, "_bounded", None) is not None or not getattr(machine, "_bounds_training", True):
         raise ValueError("samples in blocks are bounded themselves: leave X_bounded and bound_training out")
-    fit_pairs(machine, Blocks(*blocks), _fit_pair)
+    fit_pairs(machine, _fit_pair, *blocks)
     if len(machine.classes_) > 2:  # in SVC's layout, whose scores of a pair are positive for its first class
         machine.coef_ = -np.concatenate([part.coef_ for part in machine.estimators_])
         machine.intercept_ = -np.concatenate([part.intercept_ for part in machine.estimators_])

@@ -179,7 +179,7 @@ class FaceAscent:
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, seed: int = 0,
+        single: bool = False, seed: int | tuple[int, ...] = 0,
     ):  # fmt: skip
         n, K = caps.shape
         self._rows, self._arrays = rows, (rows.values, rows.columns, rows.starts, rows.shared)

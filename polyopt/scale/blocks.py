@@ -72,7 +72,6 @@ def _checksum(samples: Samples, *, whole: bool) -> int:
 class Report(NamedTuple):
     """Findings of the inspection of a block.
 
-    problem: error message; empty for a valid block.
     m: number of features.
     labels (p,): labels of samples with positive weight.
     counts (p,): number of these samples of each label.
@@ -83,32 +82,22 @@ class Report(NamedTuple):
     names: names of the features, or None.
     """
 
-    problem: str = ""
-    m: int = 0
-    labels: NDArray[Any] = np.zeros(0)
-    counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-    weights: NDArray[np.float64] = np.zeros((0, 3))
-    max_entry: float = 0.0
-    is_sparse: bool = False
-    checksum: Checksum | None = None
-    names: tuple[str, ...] | None = None
+    m: int
+    labels: NDArray[Any]
+    counts: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    max_entry: float
+    is_sparse: bool
+    checksum: Checksum
+    names: tuple[str, ...] | None
 
 
-def inspect_block(_: None, samples: Samples, number: int, place: str, names: Sequence[str] | None) -> Report:
-    """Check a block when it is first read, as a step of a fold.
+def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) -> Report:
+    """Check a block when it is first read; ValueError for its first fault.
 
-    number, place: number of the block and its position in a file, for messages.
     names: names of the features; by default the columns of a frame.
     """
-    where = f"partition {number} ({place})" if place else f"partition {number}"
-    try:
-        return _inspect(samples, where, column_names(samples.X) if names is None else names)
-    except ValueError as error:
-        return Report(str(error))
-
-
-def _inspect(samples: Samples, where: str, names: Sequence[str] | None) -> Report:
-    """Return the report of a valid block; ValueError for the first fault of an invalid one."""
+    where, names = f"partition {number}", column_names(samples.X) if names is None else names
     try:
         samples = unframed(samples)
     except ValueError as error:

@@ -4,27 +4,16 @@ The solver's state of a block is recomputed from the log. So a checkpoint has so
 for each iteration, whatever the number of samples. It replaces the previous checkpoint when it is complete.
 """
 
-import json
+import pickle
 import warnings
-from dataclasses import fields
-from enum import Enum
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
-from zipfile import BadZipFile
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from formulations.language.solution import Status
 from polyopt.base.files import check_target, write_bytes
-from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.scale.blocks import Pair
 from polyopt.scale.crew import Change
 from polyopt.scale.executor import Executor
-
-T = TypeVar("T")
 
 _FORMAT = "polyopt checkpoint 6"
 
@@ -64,13 +53,9 @@ class Checkpoint:
         """Write the state of the loop, if there is a file."""
         if self._path is None:
             return
-        arrays: list[NDArray[Any]] = []
-        head = {"format": _FORMAT, "about": self._about, "log": self.log, "state": state}
-        head = {name: _plain(value, arrays) for name, value in head.items()}
-        stream = BytesIO()
-        np.savez(stream, *arrays, head=np.frombuffer(json.dumps(head).encode(), np.uint8))
+        content = pickle.dumps((_FORMAT, self._about, self.log, state))
         try:
-            write_bytes(self._path, stream.getvalue())
+            write_bytes(self._path, content)
         except OSError as error:
             if not self._has_failed:
                 warnings.warn(
@@ -86,17 +71,13 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
     ValueError: not a checkpoint, or one of another fit.
     """
-    try:
-        with np.lib.npyio.NpzFile(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
-            head = json.loads(file["head"].tobytes())
-            arrays = [file[f"arr_{number}"] for number in range(len(file.files) - 1)]
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{str(path)!r} is no checkpoint: {error}") from error
-    if head.get("format") != _FORMAT:
-        raise ValueError(f"{str(path)!r} is no checkpoint of this version")
-    before, log, state = (_restored(head[name], arrays) for name in ("about", "log", "state"))
+    with open(path, "rb") as stream:
+        try:
+            version, before, log, state = _Reader(stream).load()
+        except Exception as error:
+            raise ValueError(f"{str(path)!r} is no checkpoint of this version: {error}") from error
+    if version != _FORMAT:
+        raise ValueError(f"{str(path)!r} is no checkpoint of this version, but {version!r}")
     differing = [name for name in about if before.get(name) != about[name]]
     if differing == ["digest"]:
         raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
@@ -108,52 +89,15 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
     return log, state
 
 
-# -- values as JSON ----------------------------------------------------------------------------------
+class _Reader(pickle.Unpickler):
+    """Reads numbers, texts, arrays, and the classes of polyopt and formulations: nothing that runs code."""
 
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (Change, Certificate, Residual, Claim, Status)}
-
-
-def saved(cls: type[T]) -> type[T]:
-    """Decorate a NamedTuple, dataclass or enumeration that may be in a checkpoint."""
-    _CLASSES[cls.__name__] = cls
-    return cls
-
-
-def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return a value of the state as JSON, and append its arrays; objects are ``{class: content}``."""
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    name = type(value).__name__
-    if isinstance(value, Enum):
-        return {name: value.name}
-    if name in _CLASSES:
-        names = getattr(value, "_fields", None) or [each.name for each in fields(value)]
-        return {name: [_plain(getattr(value, field), arrays) for field in names]}
-    if isinstance(value, list | tuple):
-        return [_plain(each, arrays) for each in value]
-    if isinstance(value, dict):
-        return {"dict": {key: _plain(each, arrays) for key, each in value.items()}}
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    return {"float": float(value).hex()} if isinstance(value, float) else value
-
-
-def _restored(plain: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return the value of :func:`_plain`; a sequence is a list, and in an object a tuple."""
-    match plain:
-        case list():
-            return [_restored(each, arrays) for each in plain]
-        case {"array": int(number)}:
-            return arrays[number]
-        case {"float": str(digits)}:
-            return float.fromhex(digits)
-        case {"dict": dict(content)}:
-            return {name: _restored(each, arrays) for name, each in content.items()}
-        case dict():
-            [(name, content)] = plain.items()
-            if isinstance(content, str):
-                return _CLASSES[name][content]
-            values = _restored(content, arrays)
-            return _CLASSES[name](*(tuple(each) if isinstance(each, list) else each for each in values))
-    return plain
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class of a checkpoint; pickle.UnpicklingError for another one."""
+        root = module.partition(".")[0]
+        if root == "numpy" and name in ("_reconstruct", "scalar", "ndarray", "dtype"):
+            return super().find_class(module, name)
+        found = super().find_class(module, name) if root in ("polyopt", "formulations") else None
+        if not isinstance(found, type) or found.__module__.partition(".")[0] != root:
+            raise pickle.UnpicklingError(f"it holds {module}.{name}")
+        return found

@@ -5,9 +5,9 @@ memory. All changes of that state are in a log. A task sends the home those chan
 applied yet, and asks for a result. If a worker is lost, its blocks get other homes, which apply the whole log
 and so reach the same state. Results are put in the order of the blocks.
 
-A fold (:meth:`DaskExecutor.fold`) is a chain of tasks, each of which runs where the samples of its block are.
-A task has no side effects. So Dask may repeat it if a worker is lost, and a chain may be sent again as a
-whole, with the same result.
+Other work is tasks, or chains of tasks, each of which runs where the samples of its block are. A task has no
+side effects. So Dask may repeat it if a worker is lost, and a chain may be sent again as a whole, with the
+same result.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from operator import getitem
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -32,8 +31,8 @@ from polyopt.estimators.collections import CollectionLike, heading_of, matrix_of
 from polyopt.estimators.frames import column_names, refuse_dates
 from polyopt.scale.blocks import Checksum, check_block, row_matrix
 from polyopt.scale.crew import Change, Crew, Recipe
-from polyopt.scale.executor import Executor, Fold
-from polyopt.scale.on_worker import Missing, Part, answers, forget, hold, samples_at
+from polyopt.scale.executor import Executor
+from polyopt.scale.on_worker import Missing, Part, answer, forget, hold, samples_at
 from polyopt.scale.sources import Arrays, Source
 
 if TYPE_CHECKING:
@@ -54,26 +53,25 @@ class _Tasks:
     """
 
     parts: list[Any]
-    _is_grouped: ClassVar[bool] = False  # True if a task has a list of results
 
     def __init__(self, client: Client, parts: Sequence[Any]):
         self._client, self.parts, self._last_check = client, list(parts), -_WORKER_POLL_SECONDS
+        self._homes: dict[int, str] = {}  # of blocks that have one, the worker that keeps their state
 
     def _run(
-        self, keys: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
+        self, numbers: Iterable[int], send: Callable[[int], Future],
         is_over: Callable[[], bool] = lambda: False,
     ) -> dict[int, Any] | None:  # fmt: skip
-        """Return the results by key; None if time is over.
+        """Return the result of a task for each number, which `send` sends; None if time is over.
 
-        send: sends tasks for some keys, and returns the keys of each.
         RuntimeError: no worker or no scheduler for some time.
         """
-        left, failures = list(keys), 0
+        left, failures = list(numbers), 0
         results: dict[int, Any] = {}
-        under_way: dict[Future, list[int]] = {}
+        under_way: dict[Future, int] = {}
         try:
             while left or under_way:
-                under_way |= send(left)
+                under_way |= {send(number): number for number in left}
                 if is_over():
                     return None
                 ended = {future: under_way.pop(future) for future in self._ended(under_way)}
@@ -81,15 +79,11 @@ class _Tasks:
                     failures += 1
                     self._tolerate(error, failures)
                 fetched = self._fetch([future for future in ended if future.status == "finished"], is_over)
-                for future, numbers in ended.items():
-                    if future.key in fetched:
-                        values = fetched[future.key] if self._is_grouped else [fetched[future.key]]
-                        pairs = zip(numbers, values, strict=True)
-                        results |= {number: each for number, each in pairs if not isinstance(each, Missing)}
-                left = [number for numbers in ended.values() for number in numbers if number not in results]
+                answers = {n: fetched[future.key] for future, n in ended.items() if future.key in fetched}
+                results |= {n: each for n, each in answers.items() if not isinstance(each, Missing)}
+                left = [number for number in ended.values() if number not in results]
                 if left or (under_way and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
-                    for future in self._lost(under_way, left):
-                        left += under_way.pop(future)
+                    left += [under_way.pop(future) for future in self._lost(under_way, left)]
         finally:
             self._cancel(list(under_way))
         return results
@@ -102,19 +96,22 @@ class _Tasks:
             wait(list(under_way), timeout=_TASK_POLL_SECONDS)
         return [future for future in under_way if future.status != "pending"]
 
-    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
-        """Look at the workers; return the tasks that will not end, as their worker is lost.
-
-        missing: keys whose tasks have ended without a result.
-        """
-        workers_of(self._client)  # Dask repeats tasks that are of no worker
-        self._last_check = time.monotonic()
-        return []
-
-    def _is_home_lost(self) -> bool:
-        """Return True if results of finished tasks may be on a lost worker that Dask does not replace."""
+    def _find_homes(self, *, rebalance: bool = True) -> None:
+        """Look at the workers; see :meth:`DaskBlocks._find_homes`."""
         workers_of(self._client)
-        return False
+        self._last_check = time.monotonic()
+
+    def _lost(self, under_way: dict[Future, int], missing: list[int]) -> list[Future]:
+        """Find new homes; cancel and return the tasks whose blocks have got one.
+
+        Dask itself repeats tasks that have no home.
+        missing: numbers whose tasks have ended without a result.
+        """
+        before = dict(self._homes)
+        self._find_homes(rebalance=False)
+        lost = [future for future, n in under_way.items() if self._homes.get(n) != before.get(n)]
+        self._cancel(lost)
+        return lost
 
     def _cancel(self, futures: list[Future]) -> None:
         if futures:
@@ -143,7 +140,7 @@ class _Tasks:
             try:
                 return dict(pending.result(timeout=_TASK_POLL_SECONDS))
             except TimeoutError:
-                if self._is_home_lost() or is_over():
+                if set(self._homes.values()) - set(workers_of(self._client)) or is_over():
                     pending.cancel()
                     return {}
             except (OSError, ValueError, CancelledError):
@@ -156,173 +153,136 @@ class DaskExecutor(_Tasks, Executor):
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         _Tasks.__init__(self, client, parts)
         Executor.__init__(self, parts, names)
-        self._has_folded = False
-        self._crews: list[DaskBlocks] = []
+        self._fit = uuid4().hex  # the begin of the names of its blocks on workers
 
     def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
-        crew = DaskBlocks(self._client, self.parts, recipe, self._checksums)
-        self._crews[:] = [*(other for other in self._crews if not other.is_closed), crew]
-        return crew
+        return DaskBlocks(self._client, self.parts, recipe, self._checksums, self._fit + uuid4().hex)
 
     def close(self) -> None:
         """Have the workers release all blocks."""
-        for crew in self._crews:
-            crew.close()
-        if self._has_folded:
-            _release(self._client, "")
+        _release(self._client, self._fit)
 
-    def fold(
-        self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
-    ) -> list[Any] | None:
-        """Run folds as of :meth:`Executor.fold`, each as a chain of tasks."""
-        self._has_folded = True
-        ends = self._run(
-            [number for number, fold in enumerate(folds) if fold.stops],
-            lambda numbers: {self._send(step, folds[number]): [number] for number in numbers},
+    def each(
+        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
+        is_over: Callable[[], bool] | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the results of a step as of :meth:`Executor.each`, by a task for each block."""
+        found = self._run(
+            [number for number, more in enumerate(arguments) if more is not None],
+            lambda number: self._send(step, number, arguments[number] or ()),
             is_over or (lambda: False),
         )
-        if ends is None:
-            return None
-        empty = [(fold.state, []) if fold.leaves else fold.state for fold in folds]
-        return [ends.get(number, end) for number, end in enumerate(empty)]
+        return None if found is None else [found[number] for number in sorted(found)]
 
-    def _send(self, step: Callable[..., Any], fold: Fold) -> Future:
-        """Send a chain of tasks; return the future of its final state, with its results if it leaves any."""
-        submit = partial(self._client.submit, pure=False)
-        state, results = fold.state, []
-        for position, (number, arguments) in enumerate(fold.stops):
-            state = submit(
-                _stop, step, state, fold.leaves and position > 0, self.parts[number], self._checksums[number],
-                number, arguments, key=_key(),
-            )  # fmt: skip
-            if fold.leaves:
-                results.append(submit(getitem, state, 1, key=_key()))
-        return submit(_end, state, results, key=_key()) if fold.leaves else state
+    def chain(
+        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
+        is_over: Callable[[], bool] | None = None,
+    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
+
+        def send(_: int) -> Future:
+            last, results = (state, None), []
+            for number, more in stops:
+                last = self._send(step, number, more, last)
+                results.append(self._client.submit(getitem, last, 1, key=_key(), pure=False))
+            return self._client.submit(_end, last, results, key=_key(), pure=False)
+
+        if not stops:
+            return state, []
+        found = self._run([0], send, is_over or (lambda: False))
+        return None if found is None else found[0]
+
+    def _send(
+        self, step: Callable[..., Any], number: int, arguments: tuple[Any, ...], last: Any = None
+    ) -> Future:
+        """Send a task that takes a step on a block; `last` is the state and the result of the step before."""
+        return self._client.submit(
+            _take, step, self.parts[number], self._checksums[number], number, arguments, last,
+            key=_key(), pure=False,
+        )  # fmt: skip
 
 
-def _end(state: Any, results: list[Any]) -> tuple[Any, list[Any]]:
-    """Return the final state of a fold, which comes with the last result, and all results."""
-    return state[0], results
+def _end(last: tuple[Any, Any], results: list[Any]) -> tuple[Any, list[Any]]:
+    """Return the final state of a chain, which comes with the last result, and all results."""
+    return last[0], results
 
 
 def _key() -> str:
     return f"polyopt-{uuid4().hex}"
 
 
-def _stop(
-    step: Callable[..., Any], state: Any, leaves: bool, part: Part, checksum: Checksum | None, number: int,
-    arguments: tuple[Any, ...],
+def _take(
+    step: Callable[..., Any], part: Part, checksum: Checksum | None, number: int, arguments: tuple[Any, ...],
+    last: tuple[Any, Any] | None,
 ) -> Any:  # fmt: skip
-    """Take a step of a fold on a worker; `leaves`: `state` is a pair of state and result."""
+    """Take a step on a worker."""
     hold()
     with single_threaded_blas():
         samples = check_block(samples_at(part, number), number, checksum, whole=False)
-        return step(state[0] if leaves else state, samples, number, *arguments)
+        return step(*(() if last is None else last[:1]), samples, number, *arguments)
 
 
 class DaskBlocks(_Tasks, Crew):
     """A solver's blocks of a recipe on workers.
 
     parts, checksums: source or arrays of each block, as of :class:`DaskExecutor`, and its checksum.
+    name: their name on workers.
     """
 
-    _is_grouped: ClassVar[bool] = True
-
     def __init__(
-        self, client: Client, parts: Sequence[Any], recipe: Recipe, checksums: Sequence[Checksum | None]
-    ):
+        self, client: Client, parts: Sequence[Any], recipe: Recipe, checksums: Sequence[Checksum | None],
+        name: str,
+    ):  # fmt: skip
         _Tasks.__init__(self, client, parts)
         Crew.__init__(self)
-        self._recipe, self._fit, self._checksums = recipe, uuid4().hex, checksums
-        self._homes: dict[int, str] = {}
-        self._threads: dict[str, int] = {}
-        self.is_closed = False
-        self._numbers = list(range(len(parts)))
-        self._n_applied = dict.fromkeys(self._numbers, 0)  # changes of the log that each block has applied
+        self._recipe, self._name, self._checksums = recipe, name, checksums
+        self._n_applied = dict.fromkeys(range(len(parts)), 0)  # changes of the log that blocks have applied
         # A block without a sample of the two classes has the result None, and is left out.
-        try:
-            results = self._all(Change("facts"))
-        except BaseException:
-            self.close()
-            raise
-        self._numbers = [number for number in self._numbers if results[number] is not None]
+        self._numbers = list(self._n_applied)
+        facts = self.ask("facts")
+        self._numbers = [number for number in self._numbers if facts[number] is not None]
 
     @property
     def count(self) -> int:
         """Number of blocks."""
         return len(self._numbers)
 
-    def _results(self, ask: Change | None) -> list[Any]:
-        found = self._all(ask)
-        return [found[number] for number in self._numbers]
-
     def close(self) -> None:
         """Have the workers release the blocks."""
-        if not self.is_closed:
-            self.is_closed = True
-            _release(self._client, self._fit)
+        _release(self._client, self._name)
 
-    def _all(self, ask: Change | None) -> dict[int, Any]:
-        """Return the results of every block."""
+    def _results(self, ask: Change | None) -> list[Any]:
         if time.monotonic() > self._last_check + _WORKER_POLL_SECONDS:
             self._find_homes()
+        found = self._run(self._numbers, lambda number: self._send(number, ask))
+        assert found is not None
+        self._n_applied |= dict.fromkeys(found, len(self.log))
+        return [found[number] for number in self._numbers]
 
-        def send(left: list[int]) -> dict[Future, list[int]]:
-            return {self._send(numbers, ask): numbers for numbers in self._group_by_task(left)}
-
-        results = self._run(self._numbers, send)
-        assert results is not None
-        self._n_applied |= dict.fromkeys(results, len(self.log))
-        return results
-
-    def _group_by_task(self, numbers: list[int]) -> list[list[int]]:
-        """Return the blocks of each task: of one home, at one position of the log, a task for each thread."""
-        by_home: dict[tuple[str, int], list[int]] = {}
-        for number in numbers:
-            by_home.setdefault((self._homes[number], self._n_applied[number]), []).append(number)
-        tasks = []
-        for (home, _), blocks in by_home.items():
-            size = -(-len(blocks) // self._threads.get(home, 1))
-            tasks += [blocks[k : k + size] for k in range(0, len(blocks), size)]
-        return tasks
-
-    def _send(self, numbers: list[int], ask: Change | None) -> Future:
-        begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
+    def _send(self, number: int, ask: Change | None) -> Future:
+        begins = self._n_applied[number]
         return self._client.submit(
-            answers, self._fit, numbers, self._recipe, [self.parts[n] for n in numbers],
-            [self._checksums[n] for n in numbers], self.log[begins:], begins, ask,
-            key=_key(), pure=False, workers=[home], retries=0,
+            answer, self._name, number, self._recipe, self.parts[number], self._checksums[number],
+            self.log[begins:], begins, ask,
+            key=_key(), pure=False, workers=[self._homes[number]], retries=0,
         )  # fmt: skip
 
-    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
-        """Find new homes; cancel and return the tasks whose blocks have got one."""
-        before = dict(self._homes)
-        self._find_homes(rebalance=False)
+    def _lost(self, under_way: dict[Future, int], missing: list[int]) -> list[Future]:
         self._n_applied |= dict.fromkeys(missing, 0)
-        lost = [
-            future
-            for future, numbers in under_way.items()
-            if any(self._homes[number] != before[number] for number in numbers)
-        ]
-        self._cancel(lost)
-        return lost
-
-    def _is_home_lost(self) -> bool:
-        return bool(set(self._homes.values()) - set(workers_of(self._client)))
+        return super()._lost(under_way, missing)
 
     def _find_homes(self, *, rebalance: bool = True) -> None:
         """Give every block a living home: its old one, a worker with its samples, or one with few blocks.
 
         rebalance: True to move blocks from workers with more than their equal number to others.
         """
-        self._threads = workers_of(self._client)
-        workers = sorted(self._threads)
+        workers = workers_of(self._client)
         max_blocks = -(-len(self.parts) // len(workers))
         homes: dict[int, str] = {}
         load = Counter(dict.fromkeys(workers, 0))
         for number, home in self._homes.items():
-            if home in self._threads and not (rebalance and load[home] >= max_blocks):
+            if home in workers and not (rebalance and load[home] >= max_blocks):
                 homes[number] = home
                 load[home] += 1
         holders = self._holders() if not self._homes else {}
@@ -347,16 +307,16 @@ class DaskBlocks(_Tasks, Crew):
         return {number: workers_by_key.get(part.key, ()) for number, part in futures.items()}
 
 
-def workers_of(client: Client) -> dict[str, int]:
-    """Return the living workers with their threads; RuntimeError if there are none for some time."""
+def workers_of(client: Client) -> list[str]:
+    """Return the living workers in order; RuntimeError if there are none for some time."""
     start = last_reply = time.monotonic()
     while True:
         now = time.monotonic()
         with suppress(Exception):
-            threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
+            workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
             last_reply = now
-            if threads:
-                return {worker: max(int(count), 1) for worker, count in threads.items()}
+            if workers:
+                return sorted(workers)
         if now - last_reply > _SCHEDULER_SECONDS or client.status == "closed":
             raise RuntimeError(
                 "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "
@@ -367,11 +327,11 @@ def workers_of(client: Client) -> dict[str, int]:
         time.sleep(_TASK_POLL_SECONDS)
 
 
-def _release(client: Client, fit: str) -> None:
-    """Have the workers release a fit's blocks, and idle memory."""
+def _release(client: Client, name: str) -> None:
+    """Have the workers release the blocks whose names begin so, and idle memory."""
     with suppress(Exception):  # `run` would wait for a lost scheduler
         workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
-        client.run(forget, fit, workers=list(workers), on_error="ignore")
+        client.run(forget, name, workers=list(workers), on_error="ignore")
 
 
 # -- samples on workers ------------------------------------------------------------------------------

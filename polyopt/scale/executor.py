@@ -5,25 +5,12 @@ Every block is inspected once, and each later reading is compared with the check
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from polyopt.base.threads import run_blocks
+from polyopt.base.threads import run_blocks, single_threaded_blas
 from polyopt.scale.blocks import Checksum, Report, check_block, inspect_block
 from polyopt.scale.crew import Crew, Local, Readable, Recipe
-from polyopt.scale.sources import Samples, Source, described
-
-
-class Fold(NamedTuple):
-    """A chain of steps: each takes the state that the step before has returned.
-
-    state: the initial state.
-    stops: for each step the number of its block, and its further arguments.
-    leaves: True if a step returns the next state and a result; False if it returns the next state alone.
-    """
-
-    state: Any
-    stops: Sequence[tuple[int, tuple[Any, ...]]]
-    leaves: bool = False
+from polyopt.scale.sources import Samples, Source
 
 
 class Executor(ABC):
@@ -42,9 +29,8 @@ class Executor(ABC):
     def inspect(self) -> list[Report]:
         """Return the reports on all blocks in their order, which are inspected at the first call."""
         if not self._reports:
-            places = [described(part, number) for number, part in enumerate(self.parts)]
-            arguments = [(place, names or self._names) for place, names in places]
-            self._reports = self.each(inspect_block, arguments)
+            names = [getattr(part, "names", None) or self._names for part in self.parts]
+            self._reports = self.each(inspect_block, [(each,) for each in names])
             self._checksums = [report.checksum for report in self._reports]
         return self._reports
 
@@ -58,27 +44,28 @@ class Executor(ABC):
         """Return the solver's blocks of this recipe that are not empty."""
 
     @abstractmethod
-    def fold(
-        self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
-    ) -> list[Any] | None:
-        """Run independent folds.
-
-        step: a function of a module, called with the state, a block's samples, its number, and the further
-            arguments. It has no side effects, because it is run again if its result is lost.
-        Returns: for each fold its final state, or the pair of final state and list of results if it
-            `leaves` any. None if time is over.
-        """
-
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
         is_over: Callable[[], bool] | None = None,
     ) -> Any:  # fmt: skip
-        """Return the results of a step on single blocks; None if time is over.
+        """Return the list of the results of a step on single blocks; None if time is over.
 
+        step: a function of a module, called with a block's samples, its number, and the further arguments. It
+            has no side effects, because it is run again if its result is lost.
         arguments: for each block the further arguments; None to leave it out.
         """
-        folds = [Fold(None, [(number, more)]) for number, more in enumerate(arguments) if more is not None]
-        return self.fold(step, folds, is_over)
+
+    @abstractmethod
+    def chain(
+        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
+        is_over: Callable[[], bool] | None = None,
+    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        """Take a state through blocks, one after the other.
+
+        step: as of :meth:`each`, with the state before the samples; it returns the next state and a result.
+        stops: for each step the number of its block, and the further arguments.
+        Returns: the last state and the results; None if time is over.
+        """
 
     def close(self) -> None:
         """Release all blocks."""
@@ -114,27 +101,36 @@ class ThreadExecutor(Executor):
 
         return Local(nonempty, threads=True, loaded=run_loaded)
 
-    def fold(
-        self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
-    ) -> list[Any] | None:
-        """Run folds as of :meth:`Executor.fold`, each on one thread."""
+    def each(
+        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
+        is_over: Callable[[], bool] | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the results of a step as of :meth:`Executor.each`, each on one thread."""
 
-        def run_fold(fold: Fold) -> Any:
-            state, results = fold.state, []
-            for number, arguments in fold.stops:
-                if is_over is not None and is_over():
-                    raise _OverError
-                state = step(state, self._read(number), number, *arguments)
-                if fold.leaves:
-                    state, result = state
-                    results.append(result)
-            return (state, results) if fold.leaves else state
+        def take(number: int) -> Any:
+            if is_over is not None and is_over():
+                raise _OverError
+            return step(self._read(number), number, *(arguments[number] or ()))
 
         try:
-            return run_blocks(run_fold, folds)
+            return run_blocks(take, [number for number, more in enumerate(arguments) if more is not None])
         except _OverError:
             return None
 
+    def chain(
+        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
+        is_over: Callable[[], bool] | None = None,
+    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        """Take a state through blocks as of :meth:`Executor.chain`, on one thread."""
+        results = []
+        for number, more in stops:
+            if is_over is not None and is_over():
+                return None
+            with single_threaded_blas():
+                state, result = step(state, self._read(number), number, *more)
+            results.append(result)
+        return state, results
+
 
 class _OverError(Exception):
-    """Signal of a fold that time is over."""
+    """Signal of a step that time is over."""

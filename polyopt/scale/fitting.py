@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from formulations.language.clock import Clock, running
 from polyopt.base.progress import counted
+from polyopt.certificates.certificate import Claim
 from polyopt.estimators.collections import heading_of, is_collection, is_source
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.status import FINE, warn
@@ -19,56 +20,44 @@ from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.executor import Executor, ThreadExecutor
 from polyopt.scale.sources import Arrays
 
-
-class Blocks(NamedTuple):
-    """The arguments of a fit to samples in blocks.
-
-    X, y, sample_weight: a source alone, or Dask collections or arrays.
-    executor: "threads", "dask", a Dask client, or None.
-    checkpoint, resume: files to be written and to be resumed.
-    """
-
-    X: Any
-    y: Any = None
-    sample_weight: Any = None
-    executor: Any = None
-    checkpoint: str | Path | None = None
-    resume: str | Path | None = None
-
-
 FitPair = Callable[[Any, Executor, Pair, Clock, Callable[..., Checkpoint]], None]
 
 
-def fit_pairs(machine: Any, blocks: Blocks, fit_pair: FitPair) -> None:
+def fit_pairs(
+    machine: Any, fit_pair: FitPair, X: Any, y: Any = None, sample_weight: Any = None, executor: Any = None,
+    checkpoint: str | Path | None = None, resume: str | Path | None = None,
+) -> None:  # fmt: skip
     """Fit a classifier, or one for each pair of more than two classes.
 
     fit_pair: fits a machine to two classes on an executor, until a clock is over. It is given a function that
         begins a checkpoint for settings of the fit, and sets ``solution_``, the certificate ``_proof`` and
         what predictions need.
+    X, y, sample_weight: a source alone, or Dask collections or arrays.
+    executor: "threads", "dask", a Dask client, or None.
+    checkpoint, resume: files to be written and to be resumed.
     """
     machine._validate_params()
     with machine._refitting():
         machine._asked = machine.get_params(deep=False)
-        heading = heading_of(blocks.X)
+        heading = heading_of(X)
         if heading is not None:  # sets feature_names_in_
             validated(machine, heading, skip_check_array=True)
-        executor = _executor_of(blocks, type(machine).__name__)
+        executor = _executor_of(X, y, sample_weight, executor, type(machine).__name__)
         try:
             with running(Clock(machine.time_limit)) as clock, machine._printing_progress():
-                _fit_classes(machine, executor, blocks, clock, fit_pair)
+                _fit_classes(machine, executor, checkpoint, resume, clock, fit_pair)
         finally:
             executor.close()
     for part in [machine] if len(machine.classes_) == 2 else machine.estimators_:
         status, proof = part.solution_.status, part._proof
         if status not in FINE:
             return warn(machine, str(status))
-        if not part._is_proven():
+        if proof.claim in (Claim.NONE, Claim.CONTRADICTION) or not proof.relative_gap <= proof.tol:
             return warn(machine, f"Short of the tolerance. {proof.sentence}")
     return None
 
 
-def _executor_of(blocks: Blocks, name: str) -> Executor:
-    X, y, weights, executor = blocks[:4]
+def _executor_of(X: Any, y: Any, weights: Any, executor: Any, name: str) -> Executor:
     if is_source(X):
         if y is not None or weights is not None:
             raise ValueError("a source has labels and weights itself: leave y and sample_weight out")
@@ -88,7 +77,10 @@ def _executor_of(blocks: Blocks, name: str) -> Executor:
     return executor_of_source(executor, source)
 
 
-def _fit_classes(machine: Any, executor: Executor, blocks: Blocks, clock: Clock, fit_pair: FitPair) -> None:
+def _fit_classes(
+    machine: Any, executor: Executor, checkpoint: str | Path | None, resume: str | Path | None, clock: Clock,
+    fit_pair: FitPair,
+) -> None:  # fmt: skip
     reports = executor.inspect()
     _set_features(machine, reports)
     labels = [report.labels for report in reports if len(report.labels)]
@@ -106,13 +98,13 @@ def _fit_classes(machine: Any, executor: Executor, blocks: Blocks, clock: Clock,
 
     def fit(part: Any, i: int, j: int, clock: Clock) -> None:
         pair = Pair((machine.classes_[i], machine.classes_[j]), (factors[i], factors[j]), float(machine.C))
-        begin = partial(Checkpoint, blocks.checkpoint, blocks.resume, executor, pair)
+        begin = partial(Checkpoint, checkpoint, resume, executor, pair)
         fit_pair(part, executor, pair, clock, begin)
 
     if len(weights) == 2:
         return fit(machine, 0, 1, clock)
     pairs = list(combinations(range(len(weights)), 2))
-    if blocks.checkpoint is not None or blocks.resume is not None:
+    if checkpoint is not None or resume is not None:
         raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
     machine.pairs_ = [(machine.classes_[i], machine.classes_[j]) for i, j in pairs]
     machine.estimators_ = []
@@ -131,9 +123,6 @@ def _fit_classes(machine: Any, executor: Executor, blocks: Blocks, clock: Clock,
 
 def _set_features(machine: Any, reports: list[Report]) -> None:
     """Set the number and the names of the features; raise ValueError for blocks that are not alike."""
-    for report in reports:
-        if report.problem:
-            raise ValueError(report.problem)
     widths = {report.m for report in reports}
     names = next((report.names for report in reports if report.names is not None), None)
     for number, report in enumerate(reports):

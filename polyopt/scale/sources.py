@@ -3,7 +3,7 @@
 A source reads any of its blocks, any number of times, and always the same. It may be sent to other processes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -49,12 +49,6 @@ def _cut(n: int, rows: int) -> int:
     return max(-(-n // whole("rows", rows, 1)), 1)
 
 
-def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
-    """Return the place of a source's block, empty if it is not told, and the names of the columns."""
-    place = source.place(number) if hasattr(source, "place") else ""
-    return place, getattr(source, "names", None)
-
-
 def unframed(samples: Samples) -> Samples:
     """Return the samples with cells of a frame, or objects, as a matrix of floats; NaN for gaps."""
     X = samples.X
@@ -85,11 +79,6 @@ class Arrays:
     ----------
     names : list of str or None
         Names of the features.
-
-    Raises
-    ------
-    ValueError
-        Lengths that differ, masked entries, or a column of a frame that holds no numbers.
     """
 
     def __init__(self, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None, *, rows: int = ROWS):
@@ -173,13 +162,9 @@ class SvmlightFile:
             text = stream.read(end - begin)
         return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
 
-    def place(self, number: int) -> str:
-        """Return the file and the lines of a block, for messages."""
-        return f"{self._path}, from line {number * self._rows + 1} on"
-
 
 class Generated:
-    """Samples that a function makes, always the same for a block.
+    """Samples that a function makes or reads, always the same for a block.
 
     Parameters
     ----------

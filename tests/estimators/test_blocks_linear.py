@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
@@ -58,8 +57,8 @@ def test_every_source_has_the_same_bits(data, tmp_path):
     ]
     fits = [SVM(kernel="linear").fit(source) for source in sources]
     assert len({fit.coef_.tobytes() + fit.intercept_.tobytes() for fit in fits}) == 1
-    dump_svmlight_file(X, y, str(tmp_path / "all.svm"), zero_based=False)
-    sparse = SVM(kernel="linear").fit(scale.SvmlightFile(tmp_path / "all.svm", 4, rows=50))
+    rows = sp.csr_array(X)
+    sparse = SVM(kernel="linear").fit(scale.Arrays(rows, y, rows=50))
     assert sparse.coef_ == pytest.approx(fits[0].coef_, abs=1e-4)
     assert sparse.certificate().claim is Claim.OPTIMAL
 

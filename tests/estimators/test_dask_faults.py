@@ -21,9 +21,12 @@ from helpers.dask_cluster import (
 from formulations.language.solution import Status
 from polyopt import SVM, Claim, SGDSettings, scale
 from polyopt.scale.crew import Change
+from polyopt.scale.executor import ThreadExecutor
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
+
+from polyopt.scale.dask import DaskBlocks, DaskExecutor, executor_of_collection  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -46,12 +49,11 @@ def killing(client, monkeypatch, sender, name_of, phases):
 
 def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     """One dies while blocks are made, one in a face, one in its proof."""
-    from polyopt.scale.dask import DaskBlocks
 
     X, y, weights = data
     phases = [("facts", 2), (None, 9), ("prove", 3)]
     wanted = bits_of_faces(polytopes().fit(scale.Arrays(X, y, weights, rows=CHUNK)))
-    killed = killing(client, monkeypatch, DaskBlocks, lambda crew, numbers, ask: ask and ask.name, phases)
+    killed = killing(client, monkeypatch, DaskBlocks, lambda crew, number, ask: ask and ask.name, phases)
     begun = time.monotonic()
     assert bits_of_faces(polytopes().fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
@@ -60,7 +62,6 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
 
 def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
     """In folds from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
-    from polyopt.scale.dask import DaskExecutor
 
     def fitted(executor):
         settings = {"solver": "dual", "sgd": SGDSettings(feature_scale=0.5), "max_iter": 2, "tol": 1e-6}
@@ -69,7 +70,7 @@ def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
 
     wanted = bits_of_faces(fitted("threads"))
     phases = [("sweep_block", 2), ("scan_block", 2), ("gather_rows", 2), ("weigh_block", 1)]
-    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
+    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, *given: step.__name__, phases)
     assert bits_of_faces(fitted("dask")) == wanted
     assert len(killed) == len(phases)
 
@@ -78,16 +79,16 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
     from polyopt.margin.by_blocks import HingeRecipe
     from polyopt.scale.blocks import Pair
-    from polyopt.scale.on_worker import Missing, answers, forget
+    from polyopt.scale.on_worker import Missing, answer, forget
 
     X, y, _ = data
     log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("set_rhs", (0.0, 0.0))]
-    parts, recipe = [(X, y, None)], HingeRecipe(Pair(("no", "yes"), (1.0, 1.0), 1.0), np.inf)
+    part, recipe = (X, y, None), HingeRecipe(Pair(("no", "yes"), (1.0, 1.0), 1.0), np.inf)
     ask = Change("costs", (1.0,))
-    assert isinstance(answers("fit", [0], recipe, parts, [None], log[1:], 1, ask)[0], Missing)
-    assert answers("fit", [0], recipe, parts, [None], log[:2], 0, ask)[0] > 0.0
-    assert isinstance(answers("fit", [0], recipe, parts, [None], [], 3, ask)[0], Missing)
-    assert answers("fit", [0], recipe, parts, [None], log, 0, ask)[0] > 0.0
+    assert isinstance(answer("fit", 0, recipe, part, None, log[1:], 1, ask), Missing)
+    assert answer("fit", 0, recipe, part, None, log[:2], 0, ask) > 0.0
+    assert isinstance(answer("fit", 0, recipe, part, None, [], 3, ask), Missing)
+    assert answer("fit", 0, recipe, part, None, log, 0, ask) > 0.0
     forget("fit")
 
 
@@ -98,15 +99,15 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     wanted = bits(SVM(kernel="linear").fit(source))
     send, homes, asked = executor.DaskBlocks._send, [], []
 
-    def sending(self, numbers, ask):
+    def sending(self, number, ask):
         asked.append("change" if ask is None else ask.name)
         if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 5):
             client.cluster.scale(3)
             client.wait_for_workers(3)
         if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 20):
             client.retire_workers([homes[0]], close_workers=True)
-        homes.append(self._homes[numbers[0]])
-        return send(self, numbers, ask)
+        homes.append(self._homes[number])
+        return send(self, number, ask)
 
     monkeypatch.setattr(executor, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
     monkeypatch.setattr(executor.DaskBlocks, "_send", sending)
@@ -119,17 +120,16 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
 
 
 def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
-    from polyopt.scale.dask import DaskBlocks
 
     np.save(tmp_path / "X.npy", data[0])
     np.save(tmp_path / "y.npy", data[1])
     source = scale.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
     send = DaskBlocks._send
 
-    def sending(self, numbers, ask):
+    def sending(self, number, ask):
         if ask is not None and ask.name == "survey":
             (tmp_path / "X.npy").unlink(missing_ok=True)
-        return send(self, numbers, ask)
+        return send(self, number, ask)
 
     monkeypatch.setattr(DaskBlocks, "_send", sending)
     with pytest.raises(FileNotFoundError, match=r"X\.npy"):
@@ -137,7 +137,6 @@ def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatc
 
 
 def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
-    from polyopt.scale.dask import DaskBlocks
 
     X, y, _ = data
     best = SVM(kernel="linear").fit(scale.Arrays(X, y)).certificate()
@@ -160,14 +159,12 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
 
 def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
     """While the sample is drawn, and in a pass."""
-    from polyopt.scale.dask import DaskExecutor, executor_of_collection
-    from polyopt.scale.executor import ThreadExecutor
 
     source = scale.Arrays(*data, rows=20)
     wanted = passes(ThreadExecutor(source))
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
     phases = [("_draw_rows", 2), ("_take_steps", 2)]
-    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
+    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, *given: step.__name__, phases)
     team = executor_of_collection(client, dX, dy, dw)
     assert passes(team) == wanted
     team.close()
@@ -176,37 +173,32 @@ def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
     assert passes(DaskExecutor(client, [source] * source.count)) == wanted  # which workers read
 
 
-def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):
-    from polyopt.scale.dask import DaskExecutor
-    from polyopt.scale.executor import Fold, ThreadExecutor
-
+def test_steps_and_chains_stop_at_the_time_limit_and_raise_errors(client, data):
     source = scale.Arrays(*data, rows=20)
-    team = DaskExecutor(client, [source] * source.count)
-    folds = [Fold(number, [(0, ()), (1, ())]) for number in range(3)] + [Fold("as it was", [])]
-    assert team.fold(_counted, folds) == [40, 41, 42, "as it was"]
-    assert team.fold(_counted, folds, lambda: True) is None
-    with pytest.raises(ZeroDivisionError):
-        team.fold(_broken, folds)
-    leaving = [walk._replace(leaves=True) for walk in folds]
-    wanted = [(40 + number, [number, 20 + number]) for number in range(3)] + [("as it was", [])]
-    assert team.fold(_left, leaving) == wanted
-    assert ThreadExecutor(source).fold(_left, leaving) == wanted
+    teams = DaskExecutor(client, [source] * source.count), ThreadExecutor(source)
+    for team in teams:
+        assert team.each(_sized, [(k,) if k < 3 else None for k in range(team.count)]) == [20, 21, 22]
+        assert team.chain(_counted, 5, [(0, ()), (1, ())]) == (45, [5, 25])
+        assert team.chain(_counted, "as it was", []) == ("as it was", [])
+        assert team.each(_sized, [(0,)] * team.count, lambda: True) is None
+        assert team.chain(_counted, 5, [(0, ())], lambda: True) is None
+        with pytest.raises(ZeroDivisionError):
+            team.chain(_broken, 0, [(0, ()), (1, ())])
+
+
+def _sized(samples, number, more):
+    return len(samples.y) + more
 
 
 def _counted(carried, samples, number):
-    return carried + len(samples.y)
-
-
-def _left(carried, samples, number):
     return carried + len(samples.y), carried
 
 
 def _broken(carried, samples, number):
-    return 1 / (number - 1)
+    return 1 / (number - 1), None
 
 
 def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
-    from polyopt.scale.dask import DaskBlocks
 
     X, y, _ = data
     source, path, sent = scale.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
