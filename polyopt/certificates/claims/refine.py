@@ -190,6 +190,6 @@ def _check_rational_form(program: Program) -> None:
     if program.shape == "worst" or any(program.groups) or not has_hinges or counts_weights:
         raise ValueError(
             "exact and refined solutions are of programs whose optimum is rational: hinge losses and, for"
-            " single weights, squares, absolute values and bounds; this one has logarithms, norms, or numbers of"
-            " weights"
+            " single weights, squares, absolute values and bounds; this one has logarithms, norms, or numbers"
+            " of weights"
         )
