@@ -188,12 +188,12 @@ class _ActiveSet:
         largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
         self.slacks: list[_Slack] = []
         for row in program.rows:
-            for i, sharing in row.paid() if row.loss != "square" else ():
-                if cap := row.cap[i]:
+            m = multipliers.get(row.name, [])  # none of squares, which have no slacks
+            for i, sharing in row.paid() if m else ():
+                cap = row.cap[i]
+                if cap > 0:
                     m_tol = tol * ((cap if cap < inf else largest) or 1)
-                    self.slacks.append(
-                        _Slack(row, i, list(sharing), multipliers[row.name], m_tol, self.scores, tol)
-                    )
+                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol))
 
     def _scores(self) -> list[Vector]:
         """Return the n scores of each face, with the intercept."""
@@ -226,7 +226,8 @@ class _ActiveSet:
             if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 guess |= {("xi", u): slack.xi} if slack.is_positive else {}
-        if len(guess) > (limit := OPTIONS.max_equations):
+        if len(guess) > OPTIONS.max_equations:
+            limit = OPTIONS.max_equations
             raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
         slopes = {  # of l|w| at free weights, by face and weight
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in weights
@@ -238,11 +239,12 @@ class _ActiveSet:
         x = solve(A, [-v for v in base], list(guess.values())) if A else []
         values = zeros | dict(zip(guess, x, strict=False))
         self._residuals(values, slopes)
-        for k in (
-            faces if self.program.intercept and all(len(slack.faces) == 1 for slack in self.slacks) else ()
-        ):
-            if not any(key[0] == "m" and key[2] == k for key in guess):
-                self._residuals(values | {("b", k): self._middle_intercept(k)}, slopes)
+        have_own_slacks = all(len(slack.faces) == 1 for slack in self.slacks)
+        for k in faces:  # an intercept in none of the equations is put into the middle of the optimal ones
+            is_undetermined = not any(key[0] == "m" and key[2] == k for key in guess)
+            if self.program.intercept and is_undetermined and have_own_slacks:
+                values["b", k] = self._middle_intercept(k)
+                self._residuals(values, slopes)
 
     def _residuals(self, values: dict[Key, Fraction], slopes: dict[tuple[int, int], Fraction]) -> Vector:
         """Compute the point from the values of the unknowns, and return the residuals of the equations."""
@@ -256,9 +258,8 @@ class _ActiveSet:
         for (k, fixed), j in product(enumerate(self.fixed), range(program.width)):
             self.W[k][j] = values.get(("w", k, j), fixed[j] or _ZERO)
         betas = program.betas(self.multipliers())
-        self.pulls = (
-            betas if program.shape == "kernel" else [program.features.pull(beta)[0] for beta in betas]
-        )
+        is_kernel = program.shape == "kernel"
+        self.pulls = betas if is_kernel else [program.features.pull(beta)[0] for beta in betas]
         for k, j in product(range(program.faces), range(program.width)):
             slope = self.pulls[k][j] - slopes[k, j]
             if self.fixed[k][j] is None and self.is_eliminated[k][j]:

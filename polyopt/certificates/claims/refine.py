@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import inf
 from typing import Protocol
 
 from polyopt.certificates.claims.active_set import Multipliers, refining_solver, solve_active_set
@@ -21,11 +20,6 @@ from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.check.check import Cells, Program, number
 
 Vector = list[Fraction]
-
-_FORM = (
-    "refined solutions exist for programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
-    "Machine, or a fixed assignment of a Convex Polytope Machine with loss='sum' and margin='total'"
-)
 
 
 @dataclass(frozen=True)
@@ -119,18 +113,13 @@ def _solve_exactly(
 ) -> tuple[list[Vector], Vector, Multipliers]:
     """Return the faces, intercepts and multipliers of the optimum in fractions.
 
-    The active set is read off a refined point, if the program has the form for it and refinement succeeds,
-    else off the point of the statement.
+    The active set is read off a refined point if that succeeds, else off the point of the statement.
     """
-    _check_rational_form(program)
-    if _has_row_form(program):
-        try:
-            refined_statement = _refined(statement, OPTIONS.active_set_digits, exact_samples)
-            point = _feasible(program, refined_statement)
-            return solve_active_set(program, *point, active_tol=OPTIONS.refined_active_tol)
-        except ValueError:
-            pass  # not refined
-    return solve_active_set(program, *_feasible(program, statement), active_tol=OPTIONS.active_tol)
+    try:
+        refined_point = _feasible(program, _refined(statement, OPTIONS.active_set_digits, exact_samples))
+        return solve_active_set(program, *refined_point, active_tol=OPTIONS.refined_active_tol)
+    except ValueError:  # a degenerate optimum
+        return solve_active_set(program, *_feasible(program, statement), active_tol=OPTIONS.active_tol)
 
 
 def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vector, Multipliers]:
@@ -146,8 +135,7 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
     or between. The KKT equations of the active set are solved in double precision, and the solution is
     improved by iterative refinement with exact residuals.
 
-    evidence: evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed
-        assignments of Convex Polytope Machines with loss="sum" and margin="total".
+    evidence: evidence of convex programs with hinge losses and squares, absolute values or bounds of weights.
     digits: from 1 to 100; with the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
     Returns: the evidence of the refined points, the sum of their values, and the sum of their bounds.
     ValueError: a program has another form, its active set could not be identified, or fewer digits are
@@ -176,17 +164,23 @@ def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | Non
     """Return the statement with its point and multipliers refined to `digits` digits."""
     bits = math.ceil(digits / math.log10(2)) + OPTIONS.guard_bits
     program = _program(statement, exact_samples)
-    if not _has_row_form(program):
-        raise ValueError(_FORM)
-    _, b, multipliers = solve_active_set(
+    W, b, multipliers = solve_active_set(
         program, *_feasible(program, statement), active_tol=OPTIONS.active_tol,
         solve=refining_solver(bits + OPTIONS.solver_bits), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
-    feasible = feasible_multipliers(program, multipliers, bits)
-    h, betas = program.prices[0][0][0], program.betas(feasible)
-    pulls = betas if program.shape == "kernel" else [program.features.pull(beta)[0] for beta in betas]
-    W = [[v / (2 * h) for v in pull] for pull in pulls]  # they minimise the Lagrangian
+    stated = {name: multipliers[name] for name in statement.multipliers}
+    feasible = feasible_multipliers(program, stated, bits)
     return replace(statement, W=W, b=b, multipliers=feasible, bits=bits)
+
+
+def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
+    """Return the statement's program in the checker's form."""
+    if statement.tree is not None:
+        raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
+    cells = cells_of(statement.X) if exact_samples is None else exact_samples
+    program = Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
+    _check_rational_form(program)
+    return program
 
 
 def _check_rational_form(program: Program) -> None:
@@ -195,24 +189,7 @@ def _check_rational_form(program: Program) -> None:
     counts_weights = any(count for penalties in program.prices for _, _, count, _, _ in penalties)
     if program.shape == "worst" or any(program.groups) or not has_hinges or counts_weights:
         raise ValueError(
-            "exact solutions are of programs whose optimum is rational: hinge losses and, for single weights,"
-            " squares, absolute values and bounds; this one has logarithms, norms, or numbers of weights"
+            "exact and refined solutions are of programs whose optimum is rational: hinge losses and, for"
+            " single weights, squares, absolute values and bounds; this one has logarithms, norms, or numbers"
+            " of weights"
         )
-
-
-def _has_row_form(program: Program) -> bool:
-    """Return True if the objective is h|w|² plus hinge losses, so that multipliers give the weights."""
-    has_own_slacks = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
-    has_hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
-    penalties = {penalty for face in program.prices for penalty in face}
-    h = program.prices[0][0][0]
-    is_norm = program.shape != "worst" and not any(program.groups) and penalties == {(h, 0, 0, -inf, inf)}
-    return is_norm and h > 0 and has_own_slacks and has_hinges
-
-
-def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
-    """Return the statement's program in the checker's form."""
-    if statement.tree is not None:
-        raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
-    cells = cells_of(statement.X) if exact_samples is None else exact_samples
-    return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
