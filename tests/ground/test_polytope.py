@@ -449,8 +449,7 @@ def test_rules_show_the_weightiest_terms_and_count_the_others():
     first = "  face 0: outside if 0.1 c + 5 d + "
     assert body.rules().splitlines()[1] == first + "1 a + 10 b > 1.235"
     assert body.rules(digits=2, max_terms=2).splitlines()[1] == first + "(2 smaller terms) > 1.2"
-    assert body.rules(threshold=0.05).splitlines()[1] == first + "1 a + (1 smaller term) > 1.235"
-    for wrong in ({"digits": 0}, {"threshold": 1.5}, {"max_terms": 0}):
+    for wrong in ({"digits": 0}, {"max_terms": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             body.rules(**wrong)
 
@@ -460,13 +459,6 @@ def test_rules_of_faces_that_fell_out_of_use(rng):
     assert "face 1: never outside" in scaled.rules()
     assert Polytope([[0.0]], [1.0]).rules().startswith("Always outside")
     assert Polytope([[0.0]], [-1.0]).rules().startswith("Inside, always")
-
-
-def test_the_frame_holds_every_face():
-    frame = Polytope([[3.0, 4.0], [6.0, 8.0]], [-1.0, -2.0], ("u", "v")).to_frame()
-    assert list(frame.columns) == ["u", "v", "offset", "norm", "redundant"]
-    assert frame["norm"].tolist() == [5.0, 10.0]
-    assert frame["redundant"].tolist() == [False, True]
 
 
 def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
