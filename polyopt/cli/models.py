@@ -152,7 +152,7 @@ def rules(
         str | None, Option(help="File or data set on which rules and model are compared.")
     ] = None,
     form: Annotated[
-        Literal["text", "markdown", "json", "sql", "python", "csv"],
+        Literal["text", "markdown", "json", "sql", "python"],
         Option("--format", help="What the rules are printed as."),
     ] = "text",
     separator: options.Separator = None,
@@ -198,10 +198,6 @@ def rules(
             agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
             values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}
             content.append((whole.model, values | {"agreement": agreement, "remarks": remarks}))
-        elif form == "csv":
-            emit("".join(polytope.to_frame().to_csv(lineterminator="\n") for polytope in short.polytopes))
-            for remark in remarks:
-                say(remark)
         else:
             code, mark = (short.to_sql(), "-- ") if form == "sql" else (short.to_python(), "# ")
             emit("".join(f"{mark}{remark}\n" for remark in remarks) + f"{code}\n")

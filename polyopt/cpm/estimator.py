@@ -27,7 +27,7 @@ from formulations.polyhedral import pull
 from formulations.polytope import Loss, assignment_matrix, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
-from polyopt.certificates.certificate import Certificate, Claim, combine
+from polyopt.certificates.certificate import Certificate, combine
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.two_sides import BOTH, fit_sides, frame_of_sides, one_sided, set_sides

@@ -147,7 +147,7 @@ def _how_to_get(entry: Entry) -> str:
 
 def cache_folder() -> Path:
     """Return the folder of downloaded sets, and of the handbook."""
-    import pooch
+    import pooch  # type: ignore[import-untyped]
 
     return Path(pooch.os_cache("polyopt"))
 
@@ -158,7 +158,7 @@ def retrieve(url: str, folder: Path, digest: str = "") -> Path:
     After a broken connection or a wrong digest the download is repeated up to three times, and then fails
     with an OSError. The SHA-256 of a file without a known digest is printed in a warning.
     """
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     base, _, name = url.rpartition("/")
     pooch.get_logger().setLevel("WARNING")

@@ -5,6 +5,7 @@ query ids. The lines of a text that it refuses, or that may hold any of these, a
 names the broken one. A byte order mark, and CR alone as the end of a line, are accepted.
 """
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path

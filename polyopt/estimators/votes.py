@@ -45,7 +45,8 @@ def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tupl
         scores, number, probabilities = _draw_several(machine, graph, x)
     kind = _ONNX_TYPES.get(machine.classes_.dtype.kind, "string")
     classes = graph.constant(machine.classes_, "float64")  # labels keep their type
-    outputs = {"label": (graph.op("Gather", classes, number), kind, None)}
+    label = graph.op("Gather", classes, number)
+    outputs: dict[str, tuple[str, str, int | None]] = {"label": (label, kind, None)}
     if probabilities is not None:
         outputs["probabilities"] = (probabilities, "real", n_classes)
     return outputs | {"scores": (scores, "real", None if n_classes == 2 else n_classes)}

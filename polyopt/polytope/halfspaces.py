@@ -10,16 +10,16 @@ relative to the rounding of W x + b, not to a fixed tolerance.
 Everywhere W (K, m) are the normals and b (K,) the offsets.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb, prod
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
 
-from formulations.language.highs import quiet_highs
 from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
@@ -30,7 +30,7 @@ _MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
 # The tightest tolerances that HiGHS accepts.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _PROOF_TOL = 1e-8  # relative residuals and gap of an optimum
-_OPTIMAL, _UNBOUNDED, _NEITHER = range(3)  # statuses of a linear program
+_UNBOUNDED = 3  # scipy's status of a linear program
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def inner_ball(W: Array, b: Array) -> Ball:
         limits = -rows * (W @ centre + b)
         length = length or 1.0  # 0 if all faces pass through the origin
         optimum = _maximise(cost, A, limits / length)
-        if optimum.status == _UNBOUNDED:
+        if optimum.is_unbounded:
             capped = _maximise(cost, np.vstack([A, cost]), np.append(limits / length, 1.0))
             return Ball(centre + columns[:-1] * length * capped.point[:-1], np.inf)
         centre = centre + columns[:-1] * length * optimum.point[:-1]
@@ -218,7 +218,7 @@ def _merged(points: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Optimum:
-    status: int
+    is_unbounded: bool
     value: float
     point: Array
     multipliers: Array
@@ -233,43 +233,25 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:
         value = np.inf if size else 0.0
-        return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
+        return _Optimum(bool(size), value, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
     # The dual simplex fails on some easy programs of free variables (status Unknown).
-    for method in ("simplex", "ipm"):
-        answer = _by_highs(unit, A, limits, method)
-        if answer.status == _UNBOUNDED:
-            return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
-        if answer.status == _OPTIMAL and _is_optimum(unit, A, limits, answer):
-            return replace(answer, value=float(cost @ answer.point))
+    for method in ("highs-ds", "highs-ipm"):
+        found = linprog(-unit, A, limits, bounds=(None, None), method=method, options=_OPTIONS)
+        if found.status == _UNBOUNDED:
+            return _Optimum(True, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
+        if found.x is not None:
+            multipliers = -found.ineqlin.marginals
+            if _is_optimum(unit, A, limits, found.x, multipliers):
+                return _Optimum(False, float(cost @ found.x), found.x, multipliers)
     raise _UnsolvedError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
         "Are the faces of wildly different sizes?"
     )
 
 
-def _by_highs(cost: Array, A: Array, limits: Array, method: str) -> _Optimum:
-    """Solve by HiGHS directly: a small program takes a third of the time that it takes by scipy."""
-    highspy = quiet_highs()
-    solver, lp, is_entry = highspy.Highs(), highspy.HighsLp(), A != 0
-    for name, value in {"output_flag": False, "parallel": "off", "solver": method, **_OPTIONS}.items():
-        solver.setOptionValue(name, value)
-    lp.num_row_, lp.num_col_ = A.shape
-    lp.col_cost_, lp.row_lower_, lp.row_upper_ = -cost, np.full(len(A), -np.inf), limits
-    lp.col_lower_, lp.col_upper_ = np.full(len(cost), -np.inf), np.full(len(cost), np.inf)
-    lp.a_matrix_.format_, lp.a_matrix_.value_ = highspy.MatrixFormat.kRowwise, A[is_entry]
-    lp.a_matrix_.start_ = np.append(0, is_entry.sum(axis=1).cumsum()).astype(np.int32)
-    lp.a_matrix_.index_ = np.nonzero(is_entry)[1].astype(np.int32)
-    if solver.passModel(lp) != highspy.HighsStatus.kError:
-        solver.run()
-    status = {"kOptimal": _OPTIMAL, "kUnbounded": _UNBOUNDED}.get(solver.getModelStatus().name, _NEITHER)
-    solution = solver.getSolution()
-    return _Optimum(status, np.nan, np.array(solution.col_value), -np.array(solution.row_dual))
-
-
-def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
-    """True if point and multipliers are feasible and have no gap, whatever the solver's status."""
-    x, y = answer.point, answer.multipliers
+def _is_optimum(cost: Array, A: Array, limits: Array, x: Array, y: Array) -> bool:
+    """True if the point x and the multipliers y are feasible and have no gap."""
     primal_residual = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
     dual_residual = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
     gap = abs(cost @ x - limits @ y) / (1.0 + np.abs(cost) @ np.abs(x))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,6 @@ from polyopt.polytope.halfspaces import (
     volume_of,
 )
 from polyopt.polytope.rules import as_json, rules_of, shortened_faces
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,27 +254,24 @@ class Polytope:
     # -- rules -------------------------------------------------------------------------------
 
     def rules(
-        self, digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
-        inside: str | None = None, outside: str | None = None,
+        self, digits: int = 4, max_terms: int | None = None, *, inside: str | None = None,
+        outside: str | None = None,
     ) -> str:  # fmt: skip
         """Return the faces as text that reads as a classifier, one rule a face, its largest terms first.
 
         The weight of a term is |W_kj| times the feature's ``spread``, or times the width of the polytope if
-        the spread is not known and the width is finite. Terms below `threshold` (0 to 1) times the face's
-        largest weight, and those beyond `max_terms`, are only counted. Numbers have so many significant
-        `digits`; `inside` and `outside` are names of the two classes.
+        the spread is not known and the width is finite. Terms beyond `max_terms` are only counted. Numbers
+        have so many significant `digits`; `inside` and `outside` are names of the two classes.
         """
-        return rules_of(self, digits, threshold, max_terms, inside, outside)
+        return rules_of(self, digits, max_terms, inside, outside)
 
-    def shortened(
-        self, digits: int | None = None, threshold: float = 0.0, max_terms: int | None = None
-    ) -> Self:
+    def shortened(self, digits: int | None = None, max_terms: int | None = None) -> Self:
         """Return the polytope that :meth:`rules` with these arguments state; all digits by default.
 
         Coefficients are rounded as they are printed, and each feature that a face leaves out is set to its
         ``centre``, or to 0 if that is not known.
         """
-        return self._with(*shortened_faces(self, digits, threshold, max_terms))
+        return self._with(*shortened_faces(self, digits, max_terms))
 
     def to_sql(self, inside: Label = "inside", outside: Label = "outside") -> str:
         """Return a CASE expression over quoted column names: a row's label, NULL if a value is missing.
@@ -296,16 +290,6 @@ class Polytope:
     def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""
         return as_json([self], inside, outside)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row a face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""
-        import pandas as pd
-
-        faces = pd.DataFrame(self.W, columns=list(self.names))
-        rest = pd.DataFrame(
-            {"offset": self.b, "norm": np.linalg.norm(self.W, axis=1), "redundant": self.redundant}
-        )
-        return pd.concat([faces, rest], axis=1).rename_axis("face")  # a feature may be called offset
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n_faces} faces, {self.n_features} features)"

@@ -24,7 +24,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def rules_of(
-    polytope: Polytope, digits: int, threshold: float, max_terms: int | None, inside: str | None,
+    polytope: Polytope, digits: int, max_terms: int | None, inside: str | None,
     outside: str | None,
 ) -> str:  # fmt: skip
     """Return the text of a polytope's ``rules``; arguments as of that method."""
@@ -34,7 +34,7 @@ def rules_of(
         heading = f"Always {beyond}: no point is inside all faces, the polytope is empty."
     elif polytope.redundant.all():
         heading = f"{within}, always: no face shuts anything out."
-    return "\n".join([heading, *_lines(polytope, digits, threshold, max_terms)])
+    return "\n".join([heading, *_lines(polytope, digits, max_terms)])
 
 
 def union_rules(
@@ -47,18 +47,16 @@ def union_rules(
         note = ": empty, no point is inside" if polytope.is_empty else ", unless one of these holds:"
         lines += [
             f"  piece {d}{note}",
-            *(f"  {line}" for line in _lines(polytope, digits, 0.0, max_terms, first)),
+            *(f"  {line}" for line in _lines(polytope, digits, max_terms, first)),
         ]
         first += polytope.n_faces
     return "\n".join(lines)
 
 
-def _lines(
-    polytope: Polytope, digits: int, threshold: float, max_terms: int | None, first: int = 0
-) -> list[str]:
+def _lines(polytope: Polytope, digits: int, max_terms: int | None, first: int = 0) -> list[str]:
     """Return a rule for each face, the first of this number."""
     lines, width = [], len(str(first + polytope.n_faces - 1))
-    for k, text in enumerate(_sums(polytope, digits, threshold, max_terms)):
+    for k, text in enumerate(_sums(polytope, digits, max_terms)):
         limit = 0.0 - polytope.b[k]  # never "-0"
         rule = f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
         if not text:
@@ -74,13 +72,11 @@ def _class_names(inside: str | None, outside: str | None) -> tuple[str, str]:
     return within, "outside" if outside is None else f"outside, class '{outside}'"
 
 
-def shortened_faces(
-    polytope: Polytope, digits: int | None, threshold: float, max_terms: int | None
-) -> tuple[Array, Array]:
+def shortened_faces(polytope: Polytope, digits: int | None, max_terms: int | None) -> tuple[Array, Array]:
     """Return normals and offsets as the rules state them: rounded, and hidden features at the centre."""
     _check_digits(1 if digits is None else digits)
     W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
-    for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
+    for k, (shown, hidden) in enumerate(_terms(polytope, max_terms)):
         if len(shown):
             W[k, shown] = _rounded(polytope.W[k, shown], digits)
             b[k] = _rounded(b[k], digits) + _rounded(_at_centre(polytope, k, hidden), digits)
@@ -95,10 +91,8 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
     return np.array([float(f"{value:.{digits}g}") for value in array.ravel()]).reshape(array.shape)
 
 
-def _terms(polytope: Polytope, threshold: float, max_terms: int | None) -> list[tuple[Places, Places]]:
+def _terms(polytope: Polytope, max_terms: int | None) -> list[tuple[Places, Places]]:
     """Return the shown and the hidden features of each face by decreasing weight, |W_kj| times the spread."""
-    if not 0.0 <= threshold <= 1.0:
-        raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
     if max_terms is not None and max_terms < 1:
         raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
     terms, spread = [], _spread(polytope)
@@ -108,8 +102,7 @@ def _terms(polytope: Polytope, threshold: float, max_terms: int | None) -> list[
         order = order[row[order] != 0]
         if polytope.spread is not None and weights.sum() <= _ROUNDED_NORMAL * abs(b):
             order = order[:0]
-        n = len(order[weights[order] >= threshold * weights[order[:1]].max(initial=0.0)][:max_terms])
-        terms.append((order[:n], order[n:]))
+        terms.append((order[:max_terms], order[len(order) if max_terms is None else max_terms :]))
     return terms
 
 
@@ -118,11 +111,11 @@ def _at_centre(polytope: Polytope, k: int, hidden: Places) -> float:
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
-def _sums(polytope: Polytope, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+def _sums(polytope: Polytope, digits: int, max_terms: int | None) -> list[str]:
     """Return each face's terms as "0.52 length − 1.2 width"; empty if the normal is 0 or rounding."""
     _check_digits(digits)
     texts = []
-    for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
+    for k, (shown, hidden) in enumerate(_terms(polytope, max_terms)):
         text, row = "", polytope.W[k]
         for j in shown:
             sign = "-" if row[j] < 0 else "+"

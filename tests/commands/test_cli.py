@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import skops.io
 from sklearn.datasets import dump_svmlight_file
@@ -379,11 +378,13 @@ def test_the_rules_of_a_polytope_are_the_model_in_the_units_of_the_file(table, t
     machine = load_model(path)
     X = blobs()[0]
     parts = getattr(machine.estimator, "sides_", [machine.estimator])
-    tables = run("rules", path, "--format", "csv").stdout.split("face,")[1:]
-    assert len(tables) == len(parts)
-    for part, text in zip(parts, tables, strict=True):
-        faces = pd.read_csv(io.StringIO("face," + text))
-        scores = X @ faces[["a", "b", "c"]].to_numpy().T + faces["offset"].to_numpy()
+    polytopes = json.loads(run("rules", path, "--format", "json").stdout)["polytopes"]
+    for part, polytope in zip(parts, polytopes, strict=True):
+        faces = [
+            {term["feature"]: term["coefficient"] for term in face["terms"]} for face in polytope["faces"]
+        ]
+        W = np.array([[terms.get(name, 0.0) for name in "abc"] for terms in faces])
+        scores = X @ W.T - np.array([face["limit"] for face in polytope["faces"]])
         assert scores == pytest.approx(part.face_scores(machine.scaler.transform(X)), rel=1e-6, abs=1e-8)
 
 

@@ -73,7 +73,7 @@ TRIALS = {
         ("MODEL DATA --by-position --separator , --decimal . --force --out OUT", r"error \d"),
     ],
     "rules": [
-        ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --format csv", r"^face,"),
+        ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --format sql", r"^CASE"),
         ("MODEL --data DATA --fidelity 0.9 --format json", r'"'),
         ("MODEL --data DATA --separator , --decimal .", r"agree with the model on"),
     ],

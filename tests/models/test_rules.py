@@ -77,7 +77,7 @@ def test_json_has_the_faces_and_the_counts(saved):
 def test_the_fewest_terms_are_the_fewest(saved):
     path, data, X, _ = saved
     rules = Rules.of(load_model(path))
-    said = worked("rules", path, "--fidelity", 0.98, "--data", data, "--format", "csv")
+    said = worked("rules", path, "--fidelity", 0.98, "--data", data)
     found = rules.fewest_terms(X, 0.98)
     assert f"The fewest terms that agree on 98 %: {found} term" in said
     shares = [rules.shortened(None, terms).agreement(X).share for terms in range(1, found + 1)]
