@@ -272,7 +272,8 @@ class Features:
         if self.kind == "lifted":
             cells, self.width = [row | {m: 1.0} for row in cells], m + 1
         self.den = lcm(*{x.as_integer_ratio()[1] for row in cells for x in row.values()})
-        whole = ([int(self.den * Fraction(x)) for x in row.values()] for row in cells)
+        ratios = ([x.as_integer_ratio() for x in row.values()] for row in cells)
+        whole = ([p * (self.den // q) for p, q in row] for row in ratios)
         self.rows: list[Any] = list(zip(map(list, cells), whole))  # of each sample columns and numbers
         self.is_kernel, self.is_norm = self.kind in ("poly", "rbf"), False  # w'Kw is not negative
         if self.is_kernel:
