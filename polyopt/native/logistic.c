@@ -1,50 +1,10 @@
-/* Logistic polytopes: the loss of scores, a descent on the smoothed objective, and sweeps over a quadratic model.
+/* Logistic polytopes: a descent on the smoothed objective, and sweeps over a quadratic model.
 
    Faces W (K, m+1), the bias last; the `first` ones are of the class -1. A sample of label y pays c ln(1 + e^xi),
    xi = y (max of the scores of the class -1 less that of the class +1). A maximum of scores is softened by t > 0 to
    t ln sum exp(s / t), whose slope is the share of each score in that sum. */
 #include "elementary.h"
 #include "tiles.h"
-
-/* ---- the loss of given scores ---- */
-
-/* The maximum of some scores, softened by t, and its slope. */
-static double soften(const double *s, double *shares, index_t count, double t) {
-    index_t at = 0;
-    for (index_t k = 1; k < count; k++)
-        at = s[k] > s[at] ? k : at;
-    if (t == 0.0 || count == 1) {
-        for (index_t k = 0; k < count; k++)
-            shares[k] = k == at ? 1.0 : 0.0;
-        return s[at];
-    }
-    double total = 0.0;
-    for (index_t k = 0; k < count; k++)
-        total += shares[k] = exp((s[k] - s[at]) / t);
-    for (index_t k = 0; k < count; k++)
-        shares[k] /= total;
-    return s[at] + t * log(total);
-}
-
-/* The loss, its slope R in the scores, and the pulls c sigma(xi); own, other: t of the maximum over a sample's own class
-   and over the other. */
-API double score_loss(index_t n, index_t K, const double *S, const double *c, const bool *is_plus, index_t first,
-                      double own, double other, double *R, double *pulls) {
-    double loss = 0.0;
-    for (index_t i = 0; i < n; i++) {
-        const double *s = S + i * K;
-        double *slope = R + i * K;
-        const double minus = soften(s, slope, first, is_plus[i] ? other : own);
-        const double plus = soften(s + first, slope + first, K - first, is_plus[i] ? own : other);
-        const double xi = is_plus[i] ? minus - plus : plus - minus, small = exp(-fabs(xi));
-        loss += c[i] * (largest(0.0, xi) + log1p(small));
-        pulls[i] = c[i] * (xi >= 0.0 ? 1.0 : small) / (1.0 + small);
-        const double sign = is_plus[i] ? pulls[i] : -pulls[i];
-        for (index_t k = 0; k < K; k++)
-            slope[k] *= k < first ? sign : -sign;
-    }
-    return loss;
-}
 
 /* ---- the smoothed objective of dense samples ----
 

@@ -20,23 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
+from scipy.special import entr, expit
 from sklearn.preprocessing import StandardScaler
 
 from formulations.class_faces import Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
 from formulations.language.types import Array, Matrix, is_sparse
 from formulations.polyhedral import pull, scores
-from polyopt.native.library import kernel
 
 Mask = NDArray[np.bool_]
-
-# The loss of scores S; fills R and a, which is called pulls here (:func:`score_loss`).
-_score_loss_kernel = kernel(
-    "score_loss",
-    "S: f8 (n, K); c: f8 (n); plus: b1 (n); first: i8; own: f8; other: f8; R!: f8 (n, K); pulls!: f8 (n)",
-    returns="f8",
-)  # fmt: skip
 
 
 class Units(NamedTuple):
@@ -193,7 +185,7 @@ class FaceLoss:
 
     def scores(self, W: Array) -> Array:
         """Return the scores w_k·x_i + b_k (n, K) of faces W (K, m+1)."""
-        return np.ascontiguousarray(scores(self.X, W))
+        return scores(self.X, W)
 
     def value(self, W: Array, s: Array | None = None) -> float:
         """Return the objective for the best assignment; `s` (n, K) are the scores if they are known."""
@@ -251,8 +243,24 @@ def score_loss(
     c, plus (n,): weights, and True for samples of class +1.
     own_softness, other_softness: as in :meth:`FaceLoss.smooth`.
     """
-    R, a = np.empty(S.shape), np.empty(len(c))
-    return _score_loss_kernel(S, c, plus, first, own_softness, other_softness, R, a), R, a
+    s, sign = np.ascontiguousarray(S.T), np.where(plus, 1.0, -1.0)  # long rows: sums are faster
+    minus, minus_shares = _soft_maximum(s[:first], np.where(plus, other_softness, own_softness))
+    maximum, plus_shares = _soft_maximum(s[first:], np.where(plus, own_softness, other_softness))
+    xi = sign * (minus - maximum)
+    a = c * expit(xi)
+    loss = float(c @ (np.maximum(xi, 0.0) + np.log1p(np.exp(-np.abs(xi)))))
+    return loss, (sign * a * np.concatenate([minus_shares, -plus_shares])).T, a
+
+
+def _soft_maximum(s: Array, t: Array) -> tuple[Array, Array]:
+    """Return the soft maximum (n,) of scores s (k, n), of softness t (n,) ≥ 0, and its gradient (k, n)."""
+    top, is_soft = s.max(axis=0), t > 0.0
+    shares = (s.argmax(axis=0) == np.arange(len(s))[:, None]).astype(float)
+    if not is_soft.any():
+        return top, shares
+    exponentials = np.where(is_soft, np.exp((s - top) / np.where(is_soft, t, 1.0)), shares)
+    total = exponentials.sum(axis=0)
+    return top + t * np.log(total), exponentials / total
 
 
 def shortfall_gradient(R: Array, a: Array) -> Array:

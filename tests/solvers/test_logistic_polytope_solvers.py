@@ -182,7 +182,7 @@ def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
     assert other.objective < found.objective
     with pytest.raises(ValueError, match="keep the signs"):
         certified(problem, other, signs=signs)
-    few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=6)
+    few = solve_logistic_polytopes(problem, n_init=2, tol=1e-9, max_numbers=6)
     assert count_numbers(few["W"]) <= 6
     held = certified(
         problem, few, alpha=few.duals["margin"], assignment=few["assignment"], support=few["support"],
