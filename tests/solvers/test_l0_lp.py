@@ -278,8 +278,6 @@ def test_what_is_no_pattern_is_named():
         lp.solve(np.full(40, 0.5))
     with pytest.raises(ValueError, match=r"sigma must be one pattern, of shape \(40,\)"):
         lp.solve(np.zeros((2, 40)))
-    with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
-        lp.solve(np.zeros(40), cutoff=np.nan)
 
 
 # -- bounds --------------------------------------------------------------------------------
