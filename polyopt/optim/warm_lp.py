@@ -51,7 +51,7 @@ class LinearSolution:
 class PersistentLP:
     """A linear program with q rows and p columns; only the upper bounds of the columns change.
 
-    ValueError for inconsistent shapes, and for numbers that are not finite or too large for HiGHS (1e15).
+    ValueError for numbers that are not finite or too large for HiGHS (1e15).
     A solve uses one thread; calls from several threads are serialised. A pickled copy has no basis.
     """
 
@@ -61,11 +61,11 @@ class PersistentLP:
     ):  # fmt: skip
         self._A = sp.csc_array(A, dtype=float)
         q, p = self._A.shape
-        self._cost = _vector("cost", cost, p)
+        self._cost = _vector(cost, p)
         if not (np.isfinite(self._cost).all() and np.isfinite(self._A.data).all()):
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
-        self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
-        self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
+        self._rows = _vector(row_lower, q), _vector(row_upper, q)
+        self._lower, self._upper = _vector(lower, p), _vector(upper, p)
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,12 +120,10 @@ class PersistentLP:
             so it may still return an optimum above the cutoff. A restart without the basis, made
             after a failure, has no cutoff, and the whole `time_limit` again.
         """
-        if cutoff is not None and np.isnan(cutoff):
-            raise ValueError("cutoff must be a number or None, not nan")
         p = len(self._cost)
         with self._lock:
             if upper is not None:
-                self._upper = _vector("upper", upper, p)
+                self._upper = _vector(upper, p)
             if (self._lower > self._upper).any():
                 return self._without_point(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
@@ -192,10 +190,5 @@ def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
     return sp.hstack([block, sp.csc_array(y[:, None]), sp.eye_array(n, format="csc")], format="csc")
 
 
-def _vector(name: str, values: ArrayLike, size: int) -> Vector:
-    array = np.asarray(values, dtype=float)
-    if array.shape not in ((), (size,)):
-        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(array)))}")
-    return np.ascontiguousarray(np.broadcast_to(array, (size,)))
+def _vector(values: ArrayLike, size: int) -> Vector:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype=float), (size,)))

@@ -186,35 +186,26 @@ class _AnchoredLP(PersistentLP):
 class CutPool:
     """Cuts L(σ) ≥ constant − slopes·σ; the largest cut is a lower bound on L(σ).
 
-    In a full pool a new cut replaces the least recently used one: a cut is used when it is added, and when it
-    is the largest at some pattern.
+    In a full pool a new cut replaces the oldest one.
     """
 
     def __init__(self, data: L0Data):
-        self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
-        self._last_used, self._now = np.empty(0, dtype=np.int64), 0
+        self.constants = np.full(OPTIONS.max_cuts, -np.inf)
+        self.slopes = np.zeros((OPTIONS.max_cuts, len(data.centres)))
+        self._n_added = 0
 
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
-        self._now += 1
-        if len(self.constants) < OPTIONS.max_cuts:
-            self.constants = np.append(self.constants, constant)
-            self.slopes = np.vstack([self.slopes, slopes])
-            self._last_used = np.append(self._last_used, self._now)
-            return
-        oldest = int(self._last_used.argmin())
-        self.constants[oldest], self.slopes[oldest], self._last_used[oldest] = constant, slopes, self._now
+        place = self._n_added % OPTIONS.max_cuts
+        self.constants[place], self.slopes[place] = constant, slopes
+        self._n_added += 1
 
     def bounds(self, Sigma: ArrayLike) -> Vector:
         """Return a lower bound, at least 0, on L(σ) of each pattern (s, p)."""
         patterns = np.atleast_2d(as_patterns(Sigma, self.slopes.shape[1]))
-        if not len(self.constants):
-            return np.zeros(len(patterns))
-        values = self.constants - patterns @ self.slopes.T
-        best = values.argmax(axis=1)
-        self._now += 1
-        self._last_used[best] = self._now
-        return np.maximum(values[np.arange(len(best)), best], 0.0)
+        used = slice(min(self._n_added, OPTIONS.max_cuts))
+        values = self.constants[used] - patterns @ self.slopes[used].T
+        return np.asarray(values.max(axis=1, initial=0.0))
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:

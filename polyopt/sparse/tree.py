@@ -261,8 +261,8 @@ class L0Tree(BestFirst[Node]):
         if bound < self.cutoff and len(fixed) - len(free) < self.max_depth:
             is_left = self._decide_further(fixed, free, bound) if self.decides_further else True
             if (is_left & ((ended != OPTIMAL) | ((shares > 0.0) & (shares < 1.0)))).any():
-                basis = (marks.copy() for marks in (state.rows, state.cols, state.on))
-                return [(bound, Node(fixed, *basis, description))]
+                rows, cols, on = (marks.copy() for marks in (state.rows, state.cols, state.on))
+                return [(bound, Node(fixed, rows, cols, on, description))]
         self.close(bound)
         return []
 
@@ -298,8 +298,8 @@ class L0Tree(BestFirst[Node]):
             free, shares = free[is_split], shares[is_split]
         # The expected gain of a centre per unit that it moves is that observed, or else all centres' mean.
         counts, means = self._n_gains[:, free], self._total_gain / np.maximum(self._n_total, 1.0)
-        gains = self._gain[:, free] / np.maximum(counts, 1.0)
-        per_unit = np.where(counts > 0.0, gains, np.where(means > 0.0, means, 1.0)[:, None])
+        own_means = self._gain[:, free] / np.maximum(counts, 1.0)
+        per_unit = np.where(counts > 0.0, own_means, np.where(means > 0.0, means, 1.0)[:, None])
         worths = self._worth(per_unit * [shares, 1.0 - shares], gap)
         n_observed, order = counts.min(axis=0), np.argsort(-worths, kind="stable")
         best, best_worth, trials, idle = order[0], -1.0, 0, 0

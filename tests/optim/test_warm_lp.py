@@ -170,8 +170,6 @@ def test_what_has_no_point_is_above_every_cutoff():
     assert lp.solve(upper=np.inf, cutoff=-1e6).status is Status.UNBOUNDED
     again = lp.solve(upper=5.0, cutoff=0.0)
     assert (again.status, again.objective) == (Status.SOLVED, -5.0)
-    with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
-        lp.solve(cutoff=np.nan)
 
 
 def test_what_has_no_answer_is_told_and_forgotten():
@@ -238,13 +236,6 @@ def test_two_threads_may_share_it():
 
 def test_wrong_numbers_are_named():
     cost, A, low, high = program(0)
-    with pytest.raises(ValueError, match=r"cost must be a number or of shape \(60,\), not of shape \(59,\)"):
-        PersistentLP(cost[1:], A, low, high, 0.0, 1.0)
-    lp = PersistentLP(cost, A, low, high, 0.0, 1.0)
-    with pytest.raises(ValueError, match="upper must not be nan; it is at 3"):
-        lp.solve(upper=np.where(np.arange(60) == 3, np.nan, 1.0))
-    with pytest.raises(ValueError, match="upper must be a number"):
-        lp.solve(upper=[0.0, 1.0])
     with pytest.raises(ValueError, match="cost and A must be finite"):
         PersistentLP(np.full(60, np.inf), A, low, high, 0.0, 1.0)
     with pytest.raises(ValueError, match="HiGHS refuses"):
