@@ -8,7 +8,7 @@ import pytest
 from formulations.language.clock import Clock
 from polyopt.cpm.global_search.face import Best, total_cost
 from polyopt.cpm.global_search.incumbent import _add_columns, improve_by_columns
-from polyopt.cpm.global_search.prices import Columns, priced_cost
+from polyopt.cpm.global_search.prices import Columns, below_price, priced_cost
 from polyopt.cpm.global_search.search import merge, solve_cpm_global
 
 
