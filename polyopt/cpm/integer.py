@@ -68,14 +68,14 @@ OPTIONS = Options()
 
 def round_faces(
     X: Matrix, y: Vector, C: Vector, real: Solution, M: int, *, max_features: int | None = None,
-    max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None, seed: int = 0,
+    max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None,
     signs: Integers | None = None,
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
     real: solution with real faces ``W`` (K, m+1), which satisfy the signs.
     max_features: largest number of nonzero integers of a face; the bound is then that of
-        :func:`polyopt.cpm.few_features.search_subset` with `max_nodes`, `tol` and `seed`.
+        :func:`polyopt.cpm.few_features.search_subset` with `max_nodes` and `tol`.
     time_limit: seconds. Every face is rounded once even if they are over.
     signs (m,): as in :class:`IntegerFace`.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) of
@@ -95,7 +95,7 @@ def round_faces(
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
     W, z, faces = rounding.W, rounding.z, [face for face in rounding.rounded if face is not None]
-    alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
+    alpha, bound, trees = rounding.bound(max_nodes, tol)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
     primal = {
@@ -142,7 +142,7 @@ class _Rounding:
                     self._set_face(k, candidate)
             has_changed = self._assign()
 
-    def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
+    def bound(self, max_nodes: int, tol: float) -> tuple[Vector, float, dict[str, Vector]]:
         """Return multipliers (n, K) of the real program, its bound, and, with max_features, search trees."""
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
@@ -160,7 +160,7 @@ class _Rounding:
             seconds = None if self.clock.left is None else self.clock.left / (K - k)
             features = np.flatnonzero(self.W[k, :-1])
             search, _ = search_subset(
-                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features, seed=seed
+                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features
             )
             assert search.best is not None
             alpha[face.rows, k], total = search.best.alpha, total + search.bound
