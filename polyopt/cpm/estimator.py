@@ -100,29 +100,6 @@ class SGDSettings(Settings):
     }
 
 
-@dataclass(frozen=True)
-class InitialAssignment:
-    """The arguments `assignment` and `hold` of ``fit_from``."""
-
-    assignment: NDArray[np.int64]  # (n,) face of each sample of X
-    is_held: bool  # True if the fit may not change the assignment
-
-    def of_rows(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
-        """Return the faces of the samples `rows`, with -1 for those inside (y = -1).
-
-        ValueError: the face of a sample outside is not from 0 to K − 1.
-        """
-        faces = np.where(y > 0, self.assignment[rows], -1)
-        invalid = np.flatnonzero((y > 0) & ((faces < 0) | (faces >= n_faces)))
-        if len(invalid):
-            first = int(invalid[0])
-            raise ValueError(
-                f"assignment must have a face from 0 to {n_faces - 1} for every sample outside; sample "
-                f"{int(rows[first])} has {int(faces[first])}"
-            )
-        return faces
-
-
 @estimator
 class ConvexPolytopeMachine(FaceClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
@@ -237,7 +214,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    _initial: InitialAssignment | None = field(init=False, default=None)  # only during fit_from
+    # Only during fit_from: the face of each sample of X, and True if the fit may not change it
+    _initial: tuple[NDArray[np.int64], bool] | None = field(init=False, default=None)
     _is_held: bool = field(init=False, default=False)  # True after fit_from with hold=True
     _perplexity: float | None = field(init=False, default=None)  # of the fit; None for two sides or a stream
     _incumbent: NDArray[np.float64] | None = field(init=False, default=None)  # faces given to begin_from
@@ -399,7 +377,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             raise ValueError(f"assignment must be of shape {np.shape(y)}, as y is, not {faces.shape}")
         if len(np.unique(np.asarray(y))) > 2:
             raise ValueError("fit_from needs two classes: with more, each pair has its own assignment")
-        self._initial = InitialAssignment(faces.astype(np.int64), bool(hold))
+        self._initial = faces.astype(np.int64), bool(hold)
         try:
             return self.fit(X, y, sample_weight)
         finally:
@@ -444,9 +422,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         if initial is None:
             solution = solve_cpm(*program, self._seed())
         else:
-            self._is_held = initial.is_held
-            assignment = initial.of_rows(rows, self._y, self.n_faces)
-            solution = solve_cpm_from(*program, assignment, hold=initial.is_held)
+            faces, self._is_held = initial
+            assignment = _faces_outside(faces, rows, self._y, self.n_faces)
+            solution = solve_cpm_from(*program, assignment, hold=self._is_held)
         self._set_solution(used.solution(solution))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
@@ -783,6 +761,24 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
+
+
+def _faces_outside(
+    assignment: NDArray[np.int64], rows: NDArray[np.int64], y: NDArray[Any], n_faces: int
+) -> NDArray[np.int64]:
+    """Return the faces of the samples `rows`, with -1 for those inside (y = -1).
+
+    ValueError: the face of a sample outside is not from 0 to K − 1.
+    """
+    faces = np.where(y > 0, assignment[rows], -1)
+    invalid = np.flatnonzero((y > 0) & ((faces < 0) | (faces >= n_faces)))
+    if len(invalid):
+        first = int(invalid[0])
+        raise ValueError(
+            f"assignment must have a face from 0 to {n_faces - 1} for every sample outside; sample "
+            f"{int(rows[first])} has {int(faces[first])}"
+        )
+    return faces
 
 
 def _margin_rows(machine: ConvexPolytopeMachine) -> Iterator[tuple[object, object, float, float, int]]:

@@ -10,8 +10,7 @@ features included, or with at most s not excluded, has only one choice of featur
 The proof is stored as a tree, with the point whose multipliers bound each node: it can be checked from the
 data without the search (:mod:`polyopt.cpm.certificate_restricted`).
 
-Two heuristics improve the incumbent, which makes the tree small: swaps of single features
-(:func:`swap_features`), and the cross-entropy method over subsets of features (:func:`draw_patterns`).
+Swaps of single features (:func:`swap_features`) improve the incumbent, which makes the tree small.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from formulations.language.types import Vector
 from polyopt.cpm.certificate_restricted import SubsetTree
 from polyopt.optim import best_first
 from polyopt.optim.best_first import BestFirst, OpenNode
-from polyopt.optim.cross_entropy import cross_entropy_minimize
 
 if TYPE_CHECKING:
     from polyopt.cpm.few_feature_face import BoundPoint, FaceFit, SubsetFace
@@ -38,13 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
-    """Parameters of the search and of its heuristics."""
+    """Parameters of the search and of the swaps."""
 
     max_tree_entries: int = 1 << 22  # largest number of entries of the stored tree; else only its root is
-    nodes_before_patterns: int = 30  # nodes before subsets of features are drawn; most faces need no more
-    min_p: float = 0.02  # smallest initial probability of drawing a feature
-    max_p: float = 0.9  # largest initial probability of drawing a feature
-    max_candidates: int = 200  # number of features from which subsets are drawn
     swap_candidates: int = 3  # number of features that may be added, and removed, in a round of swaps
 
 
@@ -69,7 +63,6 @@ class SubsetSearch(BestFirst[Choice]):
         self.face, self.clock, self.search_options = face, clock, options
         self.best: FaceFit | None = None
         self._exploring = 0.0  # bound of the nodes in work: at first the root, whose cost is at least 0
-        self.root_sizes = np.full(face.m, face.s / face.m)  # |w_j| of the root relaxation over the largest
         self._costs: dict[bytes, float] = {}  # costs of the faces fitted so far, by their features
         self._tree: list[list[int]] = []  # per node: feature, child that excludes it, child that includes it
         self._points: list[tuple[Vector, float]] = []  # per node: w and ε of its BoundPoint
@@ -110,8 +103,6 @@ class SubsetSearch(BestFirst[Choice]):
             no_features, no_features, np.zeros(face.m + 1), np.inf, rel_gap=1e-3, cold=True
         )
         root = Choice(self._store(bound_point), no_features, no_features, w)
-        size = np.abs(w[: face.m])
-        self.root_sizes = size / max(float(size.max(initial=0.0)), 1e-300)
         self.push([(max(0.0, bound_point.bound), root)])
         self._exploring = np.inf  # no node is in work
         self.offer(self._largest(w, no_features, no_features))
@@ -206,38 +197,3 @@ def _swaps(best: FaceFit, gradient: Vector, face: SubsetFace, count: int) -> lis
         removed = np.append(removed, -1)
     ranks = sorted(product(range(len(added)), range(len(removed))), key=sum)
     return [(int(added[a]), int(removed[b])) for a, b in ranks]
-
-
-def draw_patterns(search: SubsetSearch, seed: int) -> None:
-    """Fit faces to patterns (subsets) of features that the cross-entropy method draws.
-
-    The initial probabilities are proportional to the weights of the root relaxation, within limits. A pattern
-    of more than s features is pruned to the s with the largest weights in its fit.
-    """
-    face, best, options = search.face, search.best, search.search_options
-    if best is None:
-        return
-    order = np.argsort(-search.root_sizes, kind="stable")
-    candidates = np.union1d(order[: options.max_candidates], best.features)
-    p = np.clip(search.root_sizes[candidates], options.min_p, options.max_p)
-    p *= min(1.0, 1.5 * face.s / p.sum())  # at most 1.5 s features are expected in a pattern
-    p = np.clip(p, options.min_p, options.max_p)
-    pruned: dict[bytes, Bits] = {}  # the pattern after pruning, by the drawn pattern
-
-    def score(pattern: Bits) -> float:
-        features = candidates[pattern]
-        if len(features) > face.s:
-            sizes = np.zeros(face.m)
-            sizes[features] = np.abs(face.fit(features, tol=1e-2).w[features])
-            features = face.top_s(sizes)
-        pruned[pattern.tobytes()] = np.isin(candidates, features)
-        return search.offer(features)
-
-    def improve(pattern: Bits, value: float) -> tuple[Bits, float]:  # the pattern to which `value` belongs
-        return pruned[pattern.tobytes()], value
-
-    cross_entropy_minimize(
-        score, len(candidates), p0=p, n_samples=40, rho=0.15, max_iter=10, patience=3,
-        incumbents=np.isin(candidates, best.features)[None, :], improve=improve, random_state=seed,
-        time_limit=search.clock.left,
-    )  # fmt: skip

@@ -28,7 +28,7 @@ from formulations.language.types import Matrix, Vector
 from polyopt.cpm.alternating import PolytopeProblem, continue_best
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.few_feature_face import SubsetFace
-from polyopt.cpm.few_feature_tree import SubsetSearch, draw_patterns, swap_features
+from polyopt.cpm.few_feature_tree import SubsetSearch, swap_features
 from polyopt.optim.rounds import Stage, run_from_many_starts
 
 Assignment = NDArray[np.int64]
@@ -37,13 +37,12 @@ Features = NDArray[np.int64]
 
 def search_subset(
     face: SubsetFace, *, tol: float = 1e-6, max_nodes: int = 1000, time_limit: float | None = None,
-    features: Features | None = None, seed: int = 0,
+    features: Features | None = None,
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
     """Search for the best features of a face; the status is SOLVED at the relative gap `tol`.
 
     First `features` and the relaxation of the tree's root give candidates, which swaps improve. Then branch
-    and bound runs for `nodes_before_patterns` nodes. If these do not suffice, subsets of features drawn by
-    the cross-entropy method improve the incumbent, and branch and bound goes on to `max_nodes`.
+    and bound runs to `max_nodes`.
 
     max_nodes: largest number of the tree's nodes; 0 means swaps only, from `features` or else from those that
         the root relaxation suggests.
@@ -57,13 +56,7 @@ def search_subset(
         if max_nodes or features is None:
             search.begin()  # the root relaxation, and the fit to its s largest weights
         swap_features(search)
-        n_first = search.search_options.nodes_before_patterns
-        status = search.run(search.clock, min(n_first, max_nodes))
-        if status is Status.ITERATION_LIMIT and n_first <= max_nodes:
-            draw_patterns(search, seed)
-            swap_features(search)
-            status = search.run(search.clock, max_nodes)
-        return search, status
+        return search, search.run(search.clock, max_nodes)
     except KeyboardInterrupt:
         if search.best is None:
             raise
@@ -85,11 +78,11 @@ class SubsetProblem(PolytopeProblem):
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
-        tol: float = 1e-6, max_nodes: int = 0, seed: int = 0, signs: Features | None = None,
+        tol: float = 1e-6, max_nodes: int = 0, signs: Features | None = None,
     ):  # fmt: skip
         super().__init__(X, y, C, n_faces)
         self.max_features = whole("max_features", max_features)
-        self.tol, self.max_nodes, self.seed, self.signs = tol, max_nodes, seed, signs
+        self.tol, self.max_nodes, self.signs = tol, max_nodes, signs
         self._starts = DualProblem(X, y, C, n_faces) if large else None
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
@@ -128,8 +121,7 @@ class SubsetProblem(PolytopeProblem):
         if key not in self._searches:
             face = SubsetFace(self.X, self.y, self.C * mask, self.max_features, self.signs)
             self._searches[key] = search_subset(
-                face, tol=self.tol, max_nodes=self.max_nodes, time_limit=time_limit, features=features,
-                seed=self.seed,
+                face, tol=self.tol, max_nodes=self.max_nodes, time_limit=time_limit, features=features
             )  # fmt: skip
         return self._searches[key]
 
@@ -168,13 +160,13 @@ def solve_cpm_subset(
     """
     clock, data = Clock(time_limit), (X, y, C, n_faces, max_features)
     best = run_from_many_starts(
-        [Stage(SubsetProblem(*data, large=large, seed=seed, signs=signs), max_iter)],
+        [Stage(SubsetProblem(*data, large=large, signs=signs), max_iter)],
         n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
         time_limit=None if time_limit is None else starts_time_fraction * time_limit,
     )  # fmt: skip
     if best.status is Status.INTERRUPTED:
         return best
-    proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, seed=seed, signs=signs)
+    proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, signs=signs)
     proving.begin_from(best["W"])
     try:
         proven = continue_best(best, proving, max_iter, clock.left)

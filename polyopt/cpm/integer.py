@@ -1,8 +1,8 @@
-"""Faces of small integers: real faces are rounded one after the other, with a bound on the loss.
+"""Faces of small integers: real faces are rounded, with a bound on the loss.
 
-:func:`round_faces` has two parts. First the faces are rounded in the order of increasing loss; after each
-one, the positives are assigned anew, and the faces that are still real are refitted, which compensates for
-the rounding. Then assignments and searches for better integers alternate, and never raise the objective.
+:func:`round_faces` rounds each face. Then assignments of the positives and searches for better integers
+alternate, and never raise the objective. (Assigning anew and refitting the real faces after each rounded one
+changed no result on ionosphere, sonar and wdbc.)
 
 :class:`IntegerFace` rounds one face. A rounded face is w = δ (p, −θ) with integers p, a scale δ and a
 threshold θ. For given p only δ and b = −δθ are left to optimise, the face of a single feature p·x:
@@ -53,7 +53,6 @@ class Options:
 
     max_refit_features: int = 500  # number of features above which real faces are not refitted
     refit_rel_gap: float = 1e-4  # relative gap of a refitted face, and of the bound without refits
-    max_refits: int = 3  # rounds of assigning and refitting after each rounded face
     n_scales: int = 24  # number of scales at which a real face is rounded
     max_single_changes: int = 24  # number of integers with the largest derivatives that are changed singly
     n_paired: int = 6  # number of integers with the largest derivatives that are changed in pairs
@@ -69,14 +68,14 @@ OPTIONS = Options()
 
 def round_faces(
     X: Matrix, y: Vector, C: Vector, real: Solution, M: int, *, max_features: int | None = None,
-    max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None, seed: int = 0,
+    max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None,
     signs: Integers | None = None,
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
     real: solution with real faces ``W`` (K, m+1), which satisfy the signs.
     max_features: largest number of nonzero integers of a face; the bound is then that of
-        :func:`polyopt.cpm.few_features.search_subset` with `max_nodes`, `tol` and `seed`.
+        :func:`polyopt.cpm.few_features.search_subset` with `max_nodes` and `tol`.
     time_limit: seconds. Every face is rounded once even if they are over.
     signs (m,): as in :class:`IntegerFace`.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) of
@@ -91,12 +90,12 @@ def round_faces(
         rounding.round_all()
         rounding.search_again()
     except KeyboardInterrupt:
-        rounding.finish()
+        rounding.round_all()
         status = Status.INTERRUPTED
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
     W, z, faces = rounding.W, rounding.z, [face for face in rounding.rounded if face is not None]
-    alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
+    alpha, bound, trees = rounding.bound(max_nodes, tol)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
     primal = {
@@ -125,17 +124,10 @@ class _Rounding:
         self.z = natural_assignment(self.X, self.y, self.W)
 
     def round_all(self) -> None:
-        """Round one face after the other; after each, assign anew and refit the real faces."""
-        # The increase of each face's cost by rounding it alone.
-        losses = [self._round(k, self.W[k]).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
-        for k in np.argsort(losses, kind="stable").tolist():
-            self._set_face(k, self._round(k, self.W[k]))
-            for _ in range(OPTIONS.max_refits):  # until the assignment is unchanged
-                if self.clock.is_over or not self._assign():
-                    break
-                for j, face in enumerate(self.rounded):
-                    if face is None:
-                        self.W[j] = self._fit(j)
+        """Round the faces that are still real."""
+        for k, face in enumerate(self.rounded):
+            if face is None:
+                self._set_face(k, self._round(k, self.W[k]))
 
     def search_again(self) -> None:
         """Alternate the search for the integers of every face and the assignment, until it is unchanged."""
@@ -150,13 +142,7 @@ class _Rounding:
                     self._set_face(k, candidate)
             has_changed = self._assign()
 
-    def finish(self) -> None:
-        """Round the remaining real faces."""
-        for k, face in enumerate(self.rounded):
-            if face is None:
-                self._set_face(k, self._round(k, self.W[k]))
-
-    def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
+    def bound(self, max_nodes: int, tol: float) -> tuple[Vector, float, dict[str, Vector]]:
         """Return multipliers (n, K) of the real program, its bound, and, with max_features, search trees."""
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
@@ -174,7 +160,7 @@ class _Rounding:
             seconds = None if self.clock.left is None else self.clock.left / (K - k)
             features = np.flatnonzero(self.W[k, :-1])
             search, _ = search_subset(
-                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features, seed=seed
+                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features
             )
             assert search.best is not None
             alpha[face.rows, k], total = search.best.alpha, total + search.bound

@@ -161,7 +161,7 @@ def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: 
     relaxation = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=relaxation_time), seed)
     return round_faces(
         as_floats(X, settings.feature_scale), y, C, relaxation, M, max_features=settings.max_features,
-        time_limit=clock.left, seed=seed, signs=settings.signs, **_search_limits(settings),
+        time_limit=clock.left, signs=settings.signs, **_search_limits(settings),
     )  # fmt: skip
 
 

@@ -46,11 +46,10 @@ class FacePenalty(Settings):
         M: the coefficients of each face are integers from -M to M times a scale of the face, and its
         threshold is a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``
         (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total"; with
-        `max_features` and `signs` or without). Faces are rounded one after the other, and after each the
-        remaining faces are refitted. ``integer_loss_`` bounds the increase of the objective by rounding, and
-        the certificate includes it. Integers are in the units of X: for standardised features they are
-        multiples of a standard deviation; for features in round units (age in tens of years) the rules can be
-        evaluated by hand. A small M is unsuitable for features of very different spreads.
+        `max_features` and `signs` or without). ``integer_loss_`` bounds the increase of the objective by
+        rounding, and the certificate includes it. Integers are in the units of X: for standardised features
+        they are multiples of a standard deviation; for features in round units (age in tens of years) the
+        rules can be evaluated by hand. A small M is unsuitable for features of very different spreads.
     margin : {"total", "worst"}, default="total"
         Penalised norm of the faces (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the squared
         norms; "worst", the largest of them, that of the face with the smallest margin (solvers "exact"
