@@ -30,16 +30,10 @@ def test_what_can_be_read_once_is_named_once(tmp_path):
     worked("compare", "--data", pipe, "--data", table, "--data", table, "--methods", "svm", "-q")
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(25, 0), (60, 1)])
-def test_a_table_of_few_long_rows_is_not_read_by_columns(tmp_path, monkeypatch, rows, expected):
-    import pandas as pd
-
-    original, calls = pd.read_csv, []
-    monkeypatch.setattr(pd, "read_csv", lambda *what, **how: calls.append(1) or original(*what, **how))
-    path = tmp_path / "wide.csv"
+def test_a_table_of_few_long_rows_is_read(tmp_path):
+    path, rows = tmp_path / "wide.csv", 60
     path.write_text("".join(f"{'1.25,' * 19_999}{k},{'ab'[k % 2]}\n" for k in range(rows)), encoding="utf-8")
     found = read_csv(path)
-    assert len(calls) == expected
     assert (found.X[:, :-1] == 1.25).all()
     assert found.X[:, -1].tolist() == list(range(rows))
 
