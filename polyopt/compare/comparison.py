@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from polyopt.compare import results
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Row
-from polyopt.compare.tables import fit_tables, repeat_notes, repeat_tables
+from polyopt.compare.tables import comparison_tables, repeat_notes
 from polyopt.methods import METHODS
 
 
@@ -151,12 +151,12 @@ class Comparison:
         """Return the comparison as rich tables, one per data set, laid out for a width in characters."""
         titles = {data.name: data.summary for data in self.datasets}
         notes = self.notes() if self.rows or self.interrupted else []
-        if not self.is_repeated:
-            return fit_tables(self.rows, self.proofs(), titles, notes, width)
+        means = self.summaries() if self.is_repeated else []
         for name, summary in titles.items():
             if (count := len({row.split for row in self.rows if row.data == name})) > 1:
                 titles[name] = summary.replace(f"{name}: ", f"{name}: {count} splits of ", 1)
-        return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
+        proofs = [] if means else self.proofs()
+        return comparison_tables(self.rows, means, self.differences(), proofs, titles, notes, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)
