@@ -42,12 +42,12 @@ class Check:
     family: str  #: name of the family
     program: str  #: name of the program
     solver: str  #: source of the point: a solver, or ``"recovered"`` for the map from the dual
-    value: float  #: objective at the point; nan without a point
-    difference: float  #: relative difference to the value of the pair's primal by its preferred solver
-    residual: float  #: worst relative residual of the certificate, or worst violation of a recovered point
-    where: str  #: the condition of this residual or violation
+    value: float = np.nan  #: objective at the point; nan without a point
+    difference: float = np.nan  #: relative difference to the primal's value by its preferred solver
+    residual: float = np.nan  #: worst relative residual, or worst violation of a recovered point
+    where: str = ""  #: the condition of this residual or violation
     #: ``"ok"``, ``"FAILS"``, ``"gave up"`` if the solver states no optimum, ``"not run"`` if not installed.
-    verdict: str
+    verdict: str = "not run"
 
 
 def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
@@ -73,7 +73,7 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
             with answering_for(owner):
                 checks += _check_family(name, family_module(name), seed)
         except MethodError as error:
-            checks.append(_without_point(name, name, "–", str(error), "FAILS"))
+            checks.append(Check(name, name, "–", where=str(error), verdict="FAILS"))
     return checks
 
 
@@ -112,10 +112,6 @@ def _reference(solutions: dict[str, Solution]) -> float:
     return next((s.objective for s in solutions.values() if s.status is Status.SOLVED), float("nan"))
 
 
-def _without_point(family: str, program: str, solver: str, reason: str, verdict: str) -> Check:
-    return Check(family, program, solver, np.nan, np.nan, np.nan, reason, verdict)
-
-
 def _at_point(
     family: str, program: Program, solver: str, point: dict[str, Vector], reference: float
 ) -> Check:
@@ -140,13 +136,13 @@ def _check_single(name: str, program: Program) -> Iterator[Check]:
     installed = [solver for solver in solvers if solver in cp.installed_solvers()]
     solutions = {solver.lower(): program.solve(solver, **_OPTIONS.get(solver, {})) for solver in installed}
     for solver in set(program.solvers) - set(installed):
-        yield _without_point(name, program.name, solver.lower(), "not installed", "not run")
+        yield Check(name, program.name, solver.lower(), where="not installed", verdict="not run")
     reference = _reference(solutions)
     for solver, solution in solutions.items():
         if solution.status is Status.SOLVED:
             yield _at_point(name, program, solver, solution.primal, reference)
         else:
-            yield _without_point(name, program.name, solver, "no optimum", "gave up")
+            yield Check(name, program.name, solver, where="no optimum", verdict="gave up")
 
 
 def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
@@ -164,7 +160,7 @@ def _check_program(
     """Check the optimality conditions at the point of each solver."""
     for solver, solution in solutions.items():
         if not solution.primal:
-            yield _without_point(name, program.name, solver, "no point", "gave up")
+            yield Check(name, program.name, solver, where="no point", verdict="gave up")
             continue
         certificate = certify_program(program, solution.primal, solution.duals, tol=TOLERANCE)
         difference, worst = relative_gap(solution.objective, reference), certificate.worst

@@ -1,15 +1,16 @@
 """The result of a comparison: one row per data set, method and solver."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 
+from polyopt.compare import results
 from polyopt.compare.data import Prepared
-from polyopt.compare.results import Difference, Proof, Row, Summary, differences_of, proofs_of, summaries_of
-from polyopt.compare.tables import fit_tables, repeat_notes, repeat_tables
+from polyopt.compare.results import Row
+from polyopt.compare.tables import comparison_tables, repeat_notes
 from polyopt.methods import METHODS
 
 
@@ -36,26 +37,24 @@ class Comparison:
         """The rows of the first split, which have estimators."""
         return tuple(row for row in self.rows if row.split == self.seed)
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[results.Summary]:
         """Return means over splits, with intervals, for each data set, method and solver."""
-        return summaries_of(self.rows, self._ratios())
+        return results.summaries_of(self.rows, self._ratios())
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[results.Difference]:
         """Return differences of test error between every two methods over several splits."""
-        return differences_of(self.rows, self._ratios())
+        return results.differences_of(self.rows, self._ratios())
 
-    def proofs(self) -> list[Proof]:
+    def proofs(self) -> list[results.Proof]:
         """Return the gap of each solver to the bound on all points, for the first split."""
-        return proofs_of(self.first_rows)
+        return results.proofs_of(self.first_rows)
 
     def _ratios(self) -> dict[str, float]:
         return {data.name: len(data.y_test) / len(data.y_train) for data in self.datasets}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a frame, one column per field of :class:`Row` but the estimator."""
-        columns = [f.name for f in fields(Row) if f.name != "estimator"]
-        values = [[getattr(row, name) for name in columns] for row in self.rows]
-        return pd.DataFrame(values, columns=columns)
+        return results.frame_of(self.rows)
 
     def to_table(self) -> pd.DataFrame:
         """Return all in one frame, for CSV: rows, and of a repeated run summaries and differences.
@@ -66,7 +65,7 @@ class Comparison:
             return self.to_frame()
         kinds: dict[str, list[dict[Any, Any]]] = {
             "fit": self.to_frame().to_dict("records"),
-            "mean": [each.to_dict() for each in self.summaries()],
+            "mean": [results.as_plain(each._asdict()) for each in self.summaries()],
             "difference": [each.to_dict() for each in self.differences()],
         }
         lines = [{"kind": kind, **line} for kind, each in kinds.items() for line in each]
@@ -76,6 +75,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
+        means = [results.as_plain(each._asdict()) for each in self.summaries()]
         sets = [
             {
                 "name": data.name, "n_train": data.X_train.shape[0], "n_test": data.X_test.shape[0],
@@ -87,7 +87,7 @@ class Comparison:
             "seed": self.seed, "time_limit": self.time_limit, "seconds": self.seconds,
             "interrupted": self.interrupted, "notes": self.notes(), "data": sets,
             "splits": self.splits, "settings": self.given, "rows": [row.to_dict() for row in self.rows],
-            "means": [each.to_dict() for each in self.summaries()] if self.is_repeated else [],
+            "means": means if self.is_repeated else [],
             "differences": [each.to_dict() for each in self.differences()],
         }  # fmt: skip
 
@@ -151,12 +151,12 @@ class Comparison:
         """Return the comparison as rich tables, one per data set, laid out for a width in characters."""
         titles = {data.name: data.summary for data in self.datasets}
         notes = self.notes() if self.rows or self.interrupted else []
-        if not self.is_repeated:
-            return fit_tables(self.rows, self.proofs(), titles, notes, width)
+        means = self.summaries() if self.is_repeated else []
         for name, summary in titles.items():
             if (count := len({row.split for row in self.rows if row.data == name})) > 1:
                 titles[name] = summary.replace(f"{name}: ", f"{name}: {count} splits of ", 1)
-        return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
+        proofs = [] if means else self.proofs()
+        return comparison_tables(self.rows, means, self.differences(), proofs, titles, notes, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)

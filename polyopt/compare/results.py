@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from formulations.language.types import Vector
 from polyopt.certificates.certificate import Claim, relative_gap
@@ -68,33 +69,8 @@ _CLAIMS = [claim.name.lower() for claim in Claim]  # the strongest first
 _ROUNDING = 1e-12  # difference of equal test errors by rounding
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Means over all fits of a method by a solver on a data set; largest gap and residual, weakest claim.
-
-    The interval of the mean test error is over the splits, nan if there is none. Failed fits have none.
-    """
-
-    data: str
-    method: str
-    solver: str
-    fits: int
-    failed: int
-    objective: float
-    bound: float
-    relative_gap: float
-    residual: float
-    claim: str
-    complexity: float
-    counts: str
-    test_error: float
-    test_error_low: float
-    test_error_high: float
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every value; numbers that are not finite as None, for JSON."""
-        return as_plain(asdict(self))
+Summary = Any
+"""A named tuple of :func:`summaries_of`."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +119,34 @@ def interval(values: Iterable[float], ratio: float) -> tuple[float, float, float
     return mean, mean - half, mean + half
 
 
+def frame_of(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return rows as a frame, one column per field but the estimator."""
+    columns = [f.name for f in fields(Row) if f.name != "estimator"]
+    return pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
+
+
 def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summary]:
-    """Return a summary for each data set, method and solver; `ratios` is n_test/n_train by data set."""
-    return [_summary(fits, ratios[data]) for (data, _, _), fits in _grouped(rows).items()]
+    """Return named tuples: means over the fits of each data set, method and solver; `fits` and `failed` ones.
+
+    Gap and residual are the largest, the claim is the weakest. The interval of the mean test error is over
+    the splits, nan if there is none or a fit failed. `ratios` is n_test/n_train by data set.
+    """
+    if not rows:
+        return []
+    frame = frame_of(rows).astype({"complexity": float})
+    numbers = ["objective", "bound", "relative_gap", "residual", "complexity", "seconds"]
+    frame.loc[frame["test_error"].isna(), numbers] = np.nan
+    groups = frame.groupby(["data", "method", "solver"], sort=False)
+    means = groups.agg(
+        fits=("split", "size"), failed=("test_error", lambda errors: errors.isna().sum()),
+        objective=("objective", "mean"), bound=("bound", "mean"), relative_gap=("relative_gap", "max"),
+        residual=("residual", "max"), claim=("claim", lambda claims: max(claims, key=_CLAIMS.index)),
+        complexity=("complexity", "mean"), counts=("counts", "first"), test_error=("test_error", "mean"),
+        seconds=("seconds", "mean"),
+    )  # fmt: skip
+    ends = [interval(errors, ratios[str(data)])[1:] for (data, *_), errors in groups["test_error"]]
+    means[["test_error_low", "test_error_high"]] = np.clip(ends, 0.0, 1.0)
+    return list(means.reset_index().itertuples(index=False, name="Summary"))
 
 
 def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Difference]:
@@ -173,31 +174,6 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 def _by_split(rows: Sequence[Row]) -> dict[int, float]:
     """Return the test error of each split whose fit has an estimator."""
     return {row.split: row.test_error for row in rows if not np.isnan(row.test_error)}
-
-
-def _summary(rows: list[Row], ratio: float) -> Summary:
-    first, fitted = rows[0], [row for row in rows if not np.isnan(row.test_error)]
-    failed = len(rows) - len(fitted)
-    error = interval(_by_split(rows).values(), ratio)
-    if failed:  # a mean without the failed fits is not one over the splits
-        error = (error[0], np.nan, np.nan)
-    error = (error[0], *np.clip(error[1:], 0.0, 1.0).tolist())
-
-    def mean(values: Iterable[float]) -> float:
-        each = list(values)
-        return float(np.mean(each)) if each else np.nan
-
-    def largest(values: Iterable[float]) -> float:
-        return max((value for value in values if not np.isnan(value)), default=np.nan)
-
-    return Summary(
-        first.data, first.method, first.solver, len(rows), failed,
-        mean(row.objective for row in fitted), mean(row.bound for row in fitted),
-        largest(row.relative_gap for row in fitted), largest(row.residual for row in fitted),
-        max((row.claim for row in rows), key=_CLAIMS.index),
-        mean(np.nan if row.complexity is None else row.complexity for row in fitted), first.counts,
-        *error, mean(row.seconds for row in fitted),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,14 +20,7 @@ from polyopt.compare.data import Prepared, prepare
 from polyopt.datasets import Dataset, load
 from polyopt.estimators.status import status_of
 from polyopt.methods.method import Method
-from polyopt.methods.registry import (
-    BUILT_IN,
-    DEFAULT_METHODS,
-    MethodError,
-    answering_for,
-    find_method,
-    for_kernel,
-)
+from polyopt.methods.registry import DEFAULT_METHODS, MethodError, answering_for, find_method, for_kernel
 
 
 def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -202,9 +195,8 @@ def _warm_up(method: Method, prove: bool, chosen: Mapping[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for solver in method.solvers(prove):
-            # The fit of another package's method raises the error again, for its row; and these settings
-            # may not suit these data.
-            with nullcontext() if method.name in BUILT_IN and not chosen else suppress(Exception):
+            # What is raised here, the fit raises again, for its row; or the settings do not suit these data.
+            with suppress(Exception):
                 method.make(solver, method.settings_for(X, y, **chosen)).fit(X, y)
 
 

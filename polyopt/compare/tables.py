@@ -206,24 +206,34 @@ def _proof_table(proofs: Sequence[Proof], width: int) -> Table:
     )
 
 
-def fit_tables(
-    rows: Sequence[Row], proofs: Sequence[Proof], titles: Mapping[str, str], notes: Iterable[str], width: int
-) -> Group:
-    """Return a table per data set, that of proofs, the meaning of the marks, and notes on the numbers."""
+def comparison_tables(
+    rows: Sequence[Row], means: Sequence[Summary], differences: Sequence[Difference], proofs: Sequence[Proof],
+    titles: Mapping[str, str], notes: Iterable[str], width: int,
+) -> Group:  # fmt: skip
+    """Return tables and notes: for each data set the fits or, if there are any, the means and differences.
+
+    The proofs, the meaning of the marks, the failed fits and the notes follow.
+    """
     parts: list[RenderableType] = []
-    shown = []
+    shown: Sequence[Any] = means or rows
     for name, title in titles.items():
-        if fits := [row for row in rows if row.data == name]:
+        if lines := [line for line in shown if line.data == name]:
             table = terminal_table(
-                fit_columns(fits, width), fits, width, title=title, gap=1 if width < _FULL_WIDTH else 2,
-                group=lambda row: row.method, is_group_named=True,
+                mean_columns(lines, width) if means else fit_columns(lines, width), lines, width, title=title,
+                gap=1 if means or width < _FULL_WIDTH else 2, group=lambda line: line.method,
+                is_group_named=True,
             )  # fmt: skip
             parts += [table, Text()]
-            shown += fits
+        if pairs := [difference for difference in differences if difference.data == name]:
+            title = f"{name}: differences of test error, in points"
+            parts += [terminal_table(DIFFERENCE_COLUMNS, pairs, width, title=title, gap=1), Text()]
     if proofs:
         parts += [_proof_table(proofs, width), Text()]
-    parts += _meanings([row.claim for row in shown], width)
-    parts += [Text(line, style="yellow") for line in _failures(shown)]
+    parts += _meanings([line.claim for line in shown], width)
+    failed = [
+        f"{s.method} {s.solver} on {s.data}: {s.failed} of {s.fits} fits failed" for s in means if s.failed
+    ]
+    parts += [Text(line, style="yellow") for line in (failed if means else _failures(rows))]
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
@@ -247,33 +257,6 @@ def _failures(rows: Iterable[Row]) -> list[str]:
         "; ".join(f"{name} on {', '.join(data)}" for name, data in fits.items()) + f": {status}"
         for status, fits in by_status.items()
     ]
-
-
-def repeat_tables(
-    summaries: Sequence[Summary], differences: Sequence[Difference], titles: Mapping[str, str],
-    notes: Sequence[str], width: int,
-) -> Group:  # fmt: skip
-    """Return for each data set the means and the differences between methods, then notes on the numbers."""
-    parts: list[RenderableType] = []
-    for name, title in titles.items():
-        means = [summary for summary in summaries if summary.data == name]
-        if means:
-            table = terminal_table(
-                mean_columns(means, width), means, width, title=title, gap=1,
-                group=lambda summary: summary.method, is_group_named=True,
-            )  # fmt: skip
-            parts += [table, Text()]
-        pairs = [difference for difference in differences if difference.data == name]
-        if pairs:
-            title = f"{name}: differences of test error, in points"
-            parts += [terminal_table(DIFFERENCE_COLUMNS, pairs, width, title=title, gap=1), Text()]
-    parts += _meanings([summary.claim for summary in summaries], width)
-    for s in summaries:
-        if s.failed:
-            words = f"{s.method} {s.solver} on {s.data}: {s.failed} of {s.fits} fits failed"
-            parts.append(Text(words, style="yellow"))
-    parts += [Text(note, style="dim") for note in notes]
-    return Group(*parts)
 
 
 def repeat_notes(splits: int) -> list[str]:

@@ -30,19 +30,20 @@ def _programs(seed: int) -> Pairs:
     T22b | = 1e-6 | eq. (8); exact penalty | RMM with slack on the bound at a cost above every multiplier =
         RMM without slack
     """
-    s = bounded(seed)
-    program = rmm.qp(*s.data)
-    qcqp, qp, dual = rmm.qcqp(*s.data).solve(), program.solve(), rmm.qp_dual(*s.data).solve()
+    (X, y, C, B), svm, _ = bounded(seed)
+    data = X, y, C, B
+    program = rmm.qp(*data)
+    qcqp, qp, dual = rmm.qcqp(*data).solve(), program.solve(), rmm.qp_dual(*data).solve()
     both = qp.duals["bound_above"] + qp.duals["bound_below"]
     yield qcqp.objective, qp.objective
     yield dual.objective, qp.objective
-    yield qcqp.duals["spread"], both / s.B
-    yield np.abs(s.X @ qp["w"] + qp["b"]), s.B
+    yield qcqp.duals["spread"], both / B
+    yield np.abs(X @ qp["w"] + qp["b"]), B
     yield np.minimum(dual["lam"], dual["lam_star"]), 0.0
-    yield central_slope(lambda B: program.set(B=B), s.B), -both.sum()
-    yield rmm.qp_dual(*s.data, 1e-9).solve().objective, s.svm.objective
+    yield central_slope(lambda B: program.set(B=B), B), -both.sum()
+    yield rmm.qp_dual(*data, 1e-9).solve().objective, svm.objective
     cost = 1.01 * max(dual["lam"].max(), dual["lam_star"].max())
-    yield rmm.qp_dual(*s.data, cost).solve().objective, dual.objective
+    yield rmm.qp_dual(*data, cost).solve().objective, dual.objective
 
 
 @CHECKS.add(RMM)
@@ -56,16 +57,17 @@ def _dual_of_the_qcqp(seed: int) -> Pairs:
     N03 | > 1e-6 | eq. (6) as printed | RMM: the printed (6), without −(Σ α_i y_i)²/(2 Σ λ_i), exceeds the
         primal optimum at the multipliers
     """
-    s = bounded(seed, 1.0)
-    qcqp, dual, value = rmm.qcqp(*s.data).solve(), rmm.qcqp_dual(*s.data), rmm.qp(*s.data).solve().objective
-    alpha, lam = np.clip(qcqp.duals["margin"], 0.0, s.C), np.maximum(qcqp.duals["spread"], 0.0)
-    lifted = np.column_stack([s.X, np.ones(len(s.y))])
-    M = np.diag(np.append(np.ones(s.X.shape[1]), 0.0)) + (lifted * lam[:, None]).T @ lifted
-    q = lifted.T @ (alpha * s.y)
+    (X, y, C, B), *_ = bounded(seed, 1.0)
+    data = X, y, C, B
+    qcqp, dual, value = rmm.qcqp(*data).solve(), rmm.qcqp_dual(*data), rmm.qp(*data).solve().objective
+    alpha, lam = np.clip(qcqp.duals["margin"], 0.0, C), np.maximum(qcqp.duals["spread"], 0.0)
+    lifted = np.column_stack([X, np.ones(len(y))])
+    M = np.diag(np.append(np.ones(X.shape[1]), 0.0)) + (lifted * lam[:, None]).T @ lifted
+    q = lifted.T @ (alpha * y)
     point = {"alpha": alpha, "lam": lam, "t": np.array(q @ np.linalg.solve(M, q))}
     yield dual.solve().objective, qcqp.objective
     yield dual.value(point), value
-    yield dual.value(point) + (alpha @ s.y) ** 2 / (2.0 * lam.sum()), value
+    yield dual.value(point) + (alpha @ y) ** 2 / (2.0 * lam.sum()), value
 
 
 @CHECKS.add(RMM)
@@ -92,10 +94,10 @@ def _printed_stationarity(seed: int) -> Pairs:
     N04 | > 1e-3 | the Lagrangian of eq. (5) as printed | RMM (5): with the printed sign, − b Σ λ_i x_i, the
         stationarity does not hold
     """
-    s = bounded(seed)
-    optimum = rmm.qcqp(*s.data).solve()
-    lam, w, right = optimum.duals["spread"], optimum["w"], s.X.T @ (optimum.duals["margin"] * s.y)
-    left = w + s.X.T @ (lam * (s.X @ w - optimum["b"]))
+    data, *_ = bounded(seed)
+    optimum, (X, y, *_) = rmm.qcqp(*data).solve(), data
+    lam, w, right = optimum.duals["spread"], optimum["w"], X.T @ (optimum.duals["margin"] * y)
+    left = w + X.T @ (lam * (X @ w - optimum["b"]))
     yield np.linalg.norm(left - right) / np.linalg.norm(right), 0.0
 
 
@@ -135,13 +137,13 @@ def _bounds(seed: int) -> Pairs:
         being 0
     T19 | = 1e-5 | eq. (7), complementarity | RMM with B < 1: every α_i = C, as no sample can reach its margin
     """
-    s = bounded(seed)
-    program, n = rmm.qp(*s.data), len(s.y)
-    wide = rmm.qp(s.X, s.y, s.C, 1.001 * s.reach).solve()
-    computed, expected = (np.append([p.objective, p["b"]], p["w"]) for p in (wide, s.svm))
+    (X, y, C, B), svm, reach = bounded(seed)
+    program, n = rmm.qp(X, y, C, B), len(y)
+    wide = rmm.qp(X, y, C, 1.001 * reach).solve()
+    computed, expected = (np.append([p.objective, p["b"]], p["w"]) for p in (wide, svm))
     yield computed, expected
-    p = np.array([program.set(B=B).solve().objective for B in np.linspace(0.0, 1.1 * s.reach, 7)])
+    p = np.array([program.set(B=B).solve().objective for B in np.linspace(0.0, 1.1 * reach, 7)])
     yield (p[:-2] + p[2:]) / 2.0, p[1:-1]
     yield p[1:], p[:-1]
-    yield p[0], n * s.C
-    yield rmm.qp(s.X, s.y, s.C, 0.5).solve().duals["margin"], np.full(n, s.C)
+    yield p[0], n * C
+    yield rmm.qp(X, y, C, 0.5).solve().duals["margin"], np.full(n, C)

@@ -1,7 +1,6 @@
 """Small random data of the cross-checks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,33 +25,19 @@ def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
     return X, y, _COSTS[seed % len(_COSTS)]
 
 
-@dataclass(frozen=True)
-class Bounded:
-    """The data of :func:`blobs` with a bound B that binds.
+Data = tuple[Vector, Vector, float, float]
 
-    B = 1 + 0.3 (reach − 1), where `reach` is the largest absolute output of the SVM.
+
+def bounded(seed: int, cost: float | None = None) -> tuple[Data, Solution, float]:
+    """Return (X, y, C, B) with a bound that binds, the SVM of the same cost, and its largest absolute output.
+
+    X, y and, if `cost` is None, C are those of :func:`blobs`. B = 1 + 0.3 (largest output − 1).
     """
-
-    X: Vector
-    y: Vector
-    C: float
-    B: float
-    svm: Solution
-    reach: float
-
-    @property
-    def data(self) -> tuple[Vector, Vector, float, float]:
-        """Arguments of every program of the Relative Margin Machine."""
-        return self.X, self.y, self.C, self.B
-
-
-def bounded(seed: int, cost: float | None = None) -> Bounded:
-    """Return the data of :func:`blobs` with a bound that binds, at their own cost C if `cost` is None."""
     X, y, C = blobs(seed)
     C = C if cost is None else cost
     optimum = svm.primal(X, y, C).solve()
     reach = float(np.abs(X @ optimum["w"] + optimum["b"]).max())
-    return Bounded(X, y, C, 1.0 + 0.3 * (reach - 1.0), optimum, reach)
+    return (X, y, C, 1.0 + 0.3 * (reach - 1.0)), optimum, reach
 
 
 def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vector]:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from formulations import FAMILIES, family
 from polyopt.methods.programs import pairs_of, programs_of
@@ -45,29 +44,15 @@ def program_pages(
 
 def command_page() -> str:
     """Return a page of all commands with their arguments and options, in Markdown."""
-    import typer.main
+    import typer
+    from typer.cli import get_docs_for_click
+    from typer.main import get_command
 
     from polyopt.cli import app
 
-    group = typer.main.get_command(app)
-    context = group.context_class(group, info_name="polyopt")  # click's, or that of the copy inside typer
-    parts = ["# Commands", f"{group.help or ''}\n\n{group.epilog or ''}"]
-    for name in group.list_commands(context):  # type: ignore[attr-defined]
-        command = group.get_command(context, name)  # type: ignore[attr-defined]
-        parts.append(_command(name, command))
-    return "\n\n".join(parts) + "\n"
-
-
-def _command(name: str, command: Any) -> str:
-    words = inspect.cleandoc(command.help or "")
-    arguments = [f"[{one.name}]" for one in command.params if one.param_type_name == "argument"]
-    rows = ["| option | what it does |", "|---|---|"]
-    for one in command.params:
-        given = one.name if one.param_type_name == "argument" else ", ".join([*one.opts, *one.secondary_opts])
-        told = " ".join((getattr(one, "help", None) or "").split()).replace("|", "\\|").replace("<", "&lt;")
-        rows.append(f"| `{given}` | {told} |")
-    usage = " ".join(["polyopt", name, *filter(None, arguments)])
-    return f"## {name}\n\n`{usage}`\n\n{words}\n\n" + "\n".join(rows)
+    group = get_command(app)
+    context = typer.Context(group, info_name="polyopt")
+    return get_docs_for_click(obj=group, ctx=context, name="polyopt", title="Commands")
 
 
 def public_names() -> list[str]:

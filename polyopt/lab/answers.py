@@ -90,7 +90,7 @@ def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[st
     at_point = rows_by_sample(rows, n)[sample]
     return {
         "kind": "explain", "of": number, "rows": [words.row(row, label) for row in at_point],
-        "why": words.why(at_point, label, samples_of(rows, fitted)["support"][sample]),
+        "why": words.why(at_point, samples_of(rows, fitted)["support"][sample]),
     }  # fmt: skip
 
 

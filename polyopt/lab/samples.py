@@ -207,7 +207,7 @@ class Words:
         output = f"output {number_text(row.output)}, " if row.row in _OUTPUT_ROWS else ""
         return f"{row.row}{face}: {output}{row.state}; {multiplier}"
 
-    def why(self, rows: list[RowAtPoint], label: int, is_support: bool) -> str:
+    def why(self, rows: list[RowAtPoint], is_support: bool) -> str:
         """Say whether a point is a support vector, and name its positive multipliers."""
         if any(math.isnan(row.multiplier) for row in rows):
             return NO_MULTIPLIERS
@@ -221,23 +221,11 @@ class Words:
             return f"It is no support vector: {reason}{self._while}.{self._caveat}"
         kind = "It is no centre of the model, but its rows have prices"
         kind = "It is a support vector" if is_support else kind
-        reasons = "; ".join(self._reason(row, label) for row in active[:3])
+        reasons = "; ".join(
+            f"{row.letter} = {number_text(row.multiplier)}{_at_face(row)}, {row.state}" for row in active[:3]
+        )
         more = f"; and {len(active) - 3} more" if len(active) > 3 else ""
         return f"{kind}: {reasons}{more}.{self._caveat}"
-
-    def _reason(self, row: RowAtPoint, label: int) -> str:
-        """Say why a multiplier is positive."""
-        face, multiplier = _at_face(row), f"{row.letter} = {number_text(row.multiplier)}"
-        if row.state == _MARGIN_STATES[2]:
-            left = self._left_side(row, label)
-            place = "inside" if left < 1.0 - _LEVEL_TOLERANCE else "on"
-            margin = f"the point is {place} the margin (y f = {number_text(left)})"
-            return f"{multiplier}{face} is at its upper limit, as {margin}"
-        if row.state == _MARGIN_STATES[1]:
-            return f"{multiplier}{face} is between its limits, as the point is on the margin and holds it"
-        if row.row.startswith("bound"):
-            return f"{multiplier} is the price of the bound on its output ({row.state})"
-        return f"{multiplier}{face}, the price of its row {row.row} ({row.state})"
 
 
 def _at_face(row: RowAtPoint) -> str:

@@ -14,20 +14,8 @@ from sklearn.datasets import make_circles, make_gaussian_quantiles, make_moons
 
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array
+from polyopt import datasets
 from polyopt.base.text import visible
-from polyopt.datasets import (
-    DataFileError,
-    Dataset,
-    Source,
-    catalogue,
-    fit_preparation,
-    is_svmlight,
-    load,
-    make_polytope,
-    make_two_lines,
-    read_csv,
-    read_svmlight,
-)
 from polyopt.datasets.tables import first_cells
 from polyopt.lab.state import machines, plain
 from polyopt.methods.registry import DEFAULT_METHOD
@@ -36,7 +24,7 @@ MAX_TEXT = 1_000_000
 """Characters of a file that the page may send."""
 
 
-def source_of(table: object) -> Source:
+def source_of(table: object) -> datasets.Source:
     """Return a file that the page has read, from its ``name`` and ``text``."""
     if not isinstance(table, Mapping) or not all(isinstance(table.get(key), str) for key in ("name", "text")):
         raise ValueError("table must be an object with the name and the text of a file")
@@ -44,30 +32,30 @@ def source_of(table: object) -> Source:
         larger = "polyopt lab --points FILE takes larger ones"
         raise ValueError(f"the file has more than {MAX_TEXT} characters; {larger}")
     name = visible(table["name"][:100]).replace("/", " ") or "file"
-    return Source(Path(name), table["text"].encode("utf-8", "replace"))
+    return datasets.Source(Path(name), table["text"].encode("utf-8", "replace"))
 
 
 def columns_of(message: Mapping[str, Any]) -> dict[str, Any]:
     """List the columns of a table that may hold the classes."""
     source = source_of(message.get("table"))
     try:
-        cells = [] if is_svmlight(source) else first_cells(source)
-    except DataFileError:
+        cells = [] if datasets.is_svmlight(source) else first_cells(source)
+    except datasets.DataFileError:
         cells = []  # the reader of the whole table says what is wrong
     return {"kind": "columns", "names": [visible(cell)[:60] for cell in cells[:200]]}
 
 
-def read_file(source: Source, target: object = None) -> tuple[Dataset, str]:
+def read_file(source: datasets.Source, target: object = None) -> tuple[datasets.Dataset, str]:
     """Read a file with its classes in the column `target`; return a clause on gaps and texts, too."""
-    if is_svmlight(source):
-        data = read_svmlight(source)
+    if datasets.is_svmlight(source):
+        data = datasets.read_svmlight(source)
         return (replace(data, y=data.y.astype(str)) if data.y.dtype.kind == "f" else data), ""
     if target is not None and type(target) not in (int, str):
         raise ValueError("target must be the place or the name of a column")
     column: Any = -1 if target is None else target
     if isinstance(column, str) and column not in first_cells(source):
         column = int(column) if re.fullmatch(r"-?\d{1,9}", column, re.ASCII) else column
-    data = read_csv(source, column, categorical="all", impute="median")
+    data = datasets.read_csv(source, column, categorical="all", impute="median")
     gaps = 0 if sparse.issparse(data.X) else int(pd.isna(data.X).sum())
     notes = []
     if gaps:
@@ -80,12 +68,12 @@ def read_file(source: Source, target: object = None) -> tuple[Dataset, str]:
 _DRAWN: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
     "two-lines": ("Two lines: what a relative margin is for",
-                  lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed)),
+                  lambda n, seed: datasets.make_two_lines(n, scale=3.0, random_state=seed)),
     "moons": ("Two moons", lambda n, seed: make_moons(n, noise=0.2, random_state=seed)),
     "circles": ("A circle within a circle",
                 lambda n, seed: make_circles(n, noise=0.1, factor=0.5, random_state=seed)),
     "polytope": ("Inside and outside of a polytope",
-                 lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2]),
+                 lambda n, seed: datasets.make_polytope(n, 2, 4, random_state=seed)[:2]),
     "quantiles": ("Inner and outer half of a Gaussian",
                   lambda n, seed: make_gaussian_quantiles(n_samples=n, n_classes=2, random_state=seed)),
 }  # fmt: skip
@@ -98,7 +86,7 @@ def menu() -> list[dict[str, Any]]:
         {"name": name, "title": title, "samples": None, "features": None}
         for name, (title, _) in _DRAWN.items()
     ]
-    frame = catalogue()
+    frame = datasets.catalogue()
     built_in = frame[(frame["kept"] == "built in") & (frame["classes"] == 2)]
     kept = [
         {"name": name, "title": str(name), "samples": int(row["n"]), "features": int(row["m"])}
@@ -111,12 +99,12 @@ N_POINTS = 150
 """Points of a set."""
 
 
-def named_set(name: str, n: int = N_POINTS, seed: int = 0) -> Dataset:
+def named_set(name: str, n: int = N_POINTS, seed: int = 0) -> datasets.Dataset:
     """Load a named data set; a random one has `n` samples drawn from `seed`."""
     if name not in _DRAWN:
-        return load(name)
+        return datasets.load(name)
     X, y = _DRAWN[name][1](n, seed)
-    return Dataset(name, X, y, ("-1", "+1"))
+    return datasets.Dataset(name, X, y, ("-1", "+1"))
 
 
 def dataset(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,13 +120,13 @@ def dataset(message: Mapping[str, Any]) -> dict[str, Any]:
     return points_of(data, message.get("features"), note)
 
 
-def points_of(data: Dataset, features: object = None, note: str = "") -> dict[str, Any]:
+def points_of(data: datasets.Dataset, features: object = None, note: str = "") -> dict[str, Any]:
     """Return points of a data set of two classes in two `features`, by place, or in its principal plane.
 
     If there are more than :data:`N_POINTS`, so many are drawn at random. `note` is a clause on the set's
     reading.
     """
-    data, _ = fit_preparation(data)
+    data, _ = datasets.fit_preparation(data)
     labels, codes = np.unique(np.asarray(data.y), return_inverse=True)
     if len(labels) != 2:
         noun = "class" if len(labels) == 1 else "classes"

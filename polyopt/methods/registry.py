@@ -167,11 +167,6 @@ def method_of(estimator: object) -> Method | None:
     return None
 
 
-def package_of(method: Method) -> str:
-    """Return the package of a method; empty if it was added by :func:`register`."""
-    return METHODS.packages[method.name]
-
-
 def is_family(name: str) -> bool:
     """Return True if a method has a family of programs of this name."""
     return name in METHODS.families or name in families()
@@ -202,7 +197,7 @@ def answering_for(method: Method) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        package = package_of(method)
+        package = METHODS.packages[method.name]
         if package == _OWN:
             raise
         owner = f" of the package {package!r}" if package else ""

@@ -16,7 +16,7 @@ from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
 from polyopt.plots import figure as style
-from polyopt.plots.figure import draw_legend, feature_names, new_panels, values_of
+from polyopt.plots.figure import draw_legend, draw_line, feature_names, new_panels, plane_limits, values_of
 
 
 def decision_boundary(
@@ -75,7 +75,7 @@ def _draw(axes: style.Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: S
         raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
     if len(estimator.classes_) != 2:
         raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
-    limits, faces = _plane_limits(data), _faces(estimator)
+    limits, faces = plane_limits(data), _faces(estimator)
     _draw_levels(axes, estimator, limits)
     if len(faces) > 1:
         _draw_faces(axes, faces, limits)
@@ -84,13 +84,6 @@ def _draw(axes: style.Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: S
         look = {"s": 42, "facecolor": "none", "ec": style.INK, "lw": 0.6, "alpha": 0.8, "zorder": 4}
         axes.scatter(*data[support].T, label="support vector", **look)
     axes.set(xlim=limits[0], ylim=limits[1])
-
-
-def _plane_limits(X: NDArray[Any]) -> NDArray[Any]:
-    """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    pad = 0.06 * np.maximum(high - low, 1e-9)
-    return np.column_stack([low - pad, high + pad])
 
 
 def _draw_classes(
@@ -136,12 +129,11 @@ def _faces(estimator: Any) -> NDArray[Any]:
 def _draw_faces(axes: style.Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
     """Draw each face that meets the picture as a line across it."""
     U, V = np.meshgrid(*limits)
-    for k, (w1, w2, b) in enumerate(faces):
-        values = w1 * U + w2 * V + b
+    for k, (*w, b) in enumerate(faces):
+        values = w[0] * U + w[1] * V + b
         if values.min() < 0.0 < values.max():
             colour = style.FACES[k % len(style.FACES)]
-            axes.contour(U, V, values, levels=[0.0], colors=colour, linewidths=1.1, zorder=2)
-            axes.plot([], [], color=colour, linewidth=1.1, label=f"face {k}")
+            draw_line(axes, np.array(w), b, color=colour, lw=1.1, zorder=2, label=f"face {k}")
 
 
 _MIN_RING, _MAX_RING = 40.0, 260.0  # areas of the rings of the smallest and largest multiplier, in points²
@@ -172,7 +164,7 @@ def whitening(estimator: RelativeMarginMachine | SigmaSVM) -> Any:
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, title, formula = _metric(estimator, X)
     has_label = estimator._sample_weights > 0.0
-    limits = _plane_limits(X)
+    limits = plane_limits(X)
     with new_panels(7.2, 4.4, 1, 2, sharex=True, sharey=True) as (figure, grid):
         left, right = grid[0]
         for axes, machine, matrix, name, label in (

@@ -87,6 +87,20 @@ def draw_title(figure: Figure, text: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
 
 
+def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
+    """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    pad = 0.06 * np.where(high > low, high - low, 1.0)
+    return np.column_stack([low - pad, high + pad])
+
+
+def draw_line(axes: Axes, w: NDArray[Any], b: float, **look: Any) -> None:
+    """Draw the line w·x + b = 0 across a panel; none if w is 0."""
+    if w.any():
+        start = -b * w / (w @ w)
+        axes.axline(start, start + np.array([-w[1], w[0]]), **look)
+
+
 def machine_of(subject: Any) -> Any:
     """Return the machine in a search or at the end of a pipeline; `subject` itself if it is neither."""
     subject = getattr(subject, "best_estimator_", subject)

@@ -17,7 +17,7 @@ from polyopt.base.text import cut_short, in_picture
 from polyopt.explanations import ModelExplanation
 from polyopt.explanations.model import FaceRole
 from polyopt.plots import figure as style
-from polyopt.plots.figure import machine_of, new_panels, values_of
+from polyopt.plots.figure import draw_line, machine_of, new_panels, plane_limits, values_of
 from polyopt.polytope import Polytope
 
 _LINES = ("-", "--", "-.", ":")  # of faces beyond the number of colours
@@ -102,12 +102,6 @@ class Scene:
             return np.asarray(np.median(self.X, axis=0))
         raise ValueError(f"at must be 'inside', 'median' or a point, not {at!r}")
 
-    def limits(self, pair: tuple[int, int]) -> tuple[Array, Array]:
-        """Return the lower left and the upper right corner of a picture of two features."""
-        low, high = self.X[:, pair].min(axis=0), self.X[:, pair].max(axis=0)
-        pad = 0.06 * np.where(high > low, high - low, 1.0)
-        return low - pad, high + pad
-
 
 def polytope_slices(
     model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
@@ -175,10 +169,8 @@ def _draw_body(axes: style.Axes, scene: Scene, plane: Polytope, low: Array, high
     visible_faces = set()
     for k, (w, b) in enumerate(zip(plane.W, plane.b, strict=True)):
         colour, line = scene.look(k)
-        if plane.n_faces <= _MAX_FULL_LINES and w.any():
-            start = -b * w / (w @ w)
-            across = start, start + np.array([-w[1], w[0]])
-            axes.axline(*across, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
+        if plane.n_faces <= _MAX_FULL_LINES:
+            draw_line(axes, w, b, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
         if has_inside and incidence[:, k].sum() == 2:
             ends = corners[incidence[:, k]]
             axes.plot(*ends.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
@@ -215,7 +207,7 @@ def _handle(label: str, **look: Any) -> Any:
 def _draw_slice(axes: style.Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
     """Draw one panel, and return the faces on the boundary of the polytope in it."""
     section = scene.polytope.section(pair, point)
-    low, high = scene.limits(pair)
+    low, high = plane_limits(scene.X[:, pair]).T
     visible_faces = _draw_body(axes, scene, section, low, high)
     fixed = np.setdiff1d(np.arange(len(point)), pair)
     if not len(fixed):
