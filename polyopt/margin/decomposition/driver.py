@@ -73,7 +73,7 @@ _solve_cached = kernel(
 )
 _solve_computed = kernel(
     "solve_pairs_computed",
-    "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
+    "left: f8 (q, m); right: f8 (m, q); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
 )
 
 
@@ -107,10 +107,7 @@ class CachedRows(NamedTuple):
 
 
 class ComputedRows(NamedTuple):
-    """Kernel rows to compute: the row of sample r is ``(right @ left[r])**degree``.
-
-    If the degree is 0, the row is ``exp(right @ left[r])``.
-    """
+    """Kernel rows to compute: row r is ``(left[r] @ right)**degree``, for degree 0 ``exp`` of it."""
 
     left: Vector
     right: Vector

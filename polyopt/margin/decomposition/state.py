@@ -340,7 +340,7 @@ class RowCache:
         return slots
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return left, right and p: row i is ``(right @ left[i])**p``, ``exp`` of it for p = 0; or None."""
+        """Return left, right and p: row i is ``(left[i] @ right)**p``, ``exp`` of it for p = 0; or None."""
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_cached(self, samples: Samples) -> NDArray[np.bool_]:
