@@ -2,8 +2,8 @@
 
 Training, prediction and certificates use the same kernel values, and :meth:`SampleGram.entry_error` bounds
 their rounding. In this order: :class:`Kernel`, a kernel function; :class:`SampleGram` and
-:class:`MatrixGram`, Gram matrices (protocol :class:`Gram`) of samples under a kernel, or given as an array;
-panels, which are blocks of columns whose rows are computed on demand; matrix-vector products by panels; and
+:class:`MatrixGram`, Gram matrices of samples under a kernel, or given as an array; panels, which are blocks
+of columns whose rows are computed on demand; matrix-vector products by panels; and
 :func:`require_psd`, the test for positive semidefiniteness.
 
 Entries are computed by matrix products. With one or two columns appended to the samples, an inner product of
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Protocol, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,12 +66,6 @@ _MAX_CALL_WORK = 2e8  # multiplications of one call in C: less than 0.2 s betwee
 # exp(-87) in single precision, exp(-700) in double precision, are set to these.
 exponentials = in_c("exponentials", "t!: T (n, w); first: i8; last: i8", T="f8 f4")
 
-# scale * (X[rows, columns] - centre) into the first columns of out.
-fill = in_c(
-    "fill", "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out!: U (r, w)",
-    T="f8 f4", U="f8 f4",
-)  # fmt: skip
-
 # squares[i] = sum_k (X[i, k] - centre[k])^2.
 square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8 f4")
 
@@ -80,32 +74,6 @@ square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (
 distances = in_c(
     "distances", "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out!: f8 (p, c)", T="f8 f4",
 )  # fmt: skip
-
-
-class Panel(Protocol):
-    """Selected columns of a Gram matrix, whose rows are computed on demand."""
-
-    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return ``K[samples, columns]``, written into `out` if given."""
-
-
-class Gram(Protocol):
-    """A symmetric matrix of inner products, by blocks."""
-
-    n: int  # number of samples
-    entry_cost: int  # multiplications per entry
-
-    def diagonal(self) -> Vector:
-        """Return ``K_ii`` for every sample, shape (n,)."""
-
-    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
-        """Return the panel ``K[:, columns]`` (all columns if None) in this precision."""
-
-    def is_single(self) -> bool:
-        """Return True if single precision is worth trying on these data."""
-
-    def entry_error(self) -> tuple[float, Vector]:
-        """Return e and s (n,): in float64, K_ij has an error of at most e s_i s_j, and |K_ij| <= s_i s_j."""
 
 
 def chunks(samples: Samples, size: int = CHUNK_ROWS) -> Iterator[Samples]:
@@ -242,6 +210,7 @@ class SampleGram:
     # -- the matrix ------------------------------------------------------------------------------
 
     def diagonal(self) -> Vector:
+        """Return ``K_ii`` for every sample, shape (n,)."""
         if callable(self.kernel.name):
             parts = chunks(np.arange(self.n), DENSE_ROWS)
             return np.concatenate([self.kernel(self.X[part].astype(float)).diagonal() for part in parts])
@@ -253,13 +222,17 @@ class SampleGram:
         return self.kernel.finish(argument)
 
     def is_single(self) -> bool:
+        """Return True if single precision is worth trying on these data."""
         if self.kernel.name == "rbf":
             # The rows of inaccurate samples are computed by differences.
             return len(self.inaccurate_in_single) <= _MAX_INACCURATE_SHARE * self.n
         return float(np.abs(self.diagonal()).max()) < _MAX_SINGLE_ENTRY
 
     def entry_error(self) -> tuple[float, Vector]:
-        """See :class:`Gram`. The values of a callable count as exact, with infinite s."""
+        """Return e and s (n,): in float64, K_ij has an error of at most e s_i s_j, and |K_ij| <= s_i s_j.
+
+        The values of a callable count as exact, with infinite s.
+        """
         name, unit = self.kernel.name, np.finfo(float).eps
         # The difference of two sparse rows has at most twice as many entries as the fullest row.
         terms = ((2 if self.is_sparse else 1) * self.terms() + 8) * unit
@@ -271,7 +244,8 @@ class SampleGram:
             return error + 8 * unit, self.sizes(self._squares)
         return self.product_error(self.terms(), unit), self.sizes(self.square_norms(self.X))
 
-    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> "Panel":
+        """Return the panel ``K[:, columns]`` (all columns if None) in this precision."""
         columns = np.arange(self.n) if columns is None else columns
         if callable(self.kernel.name):
             right = self.X[columns].astype(float)
@@ -411,13 +385,14 @@ class SampleGram:
         if self.is_sparse:
             blocks = [X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(blocks, format="csr", dtype=dtype)
-        m, rows = len(self._used_columns), np.ascontiguousarray(rows, dtype=np.int64)
+        m = len(self._used_columns)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
         centre, size = self._centre[self._used_columns], max(TILE_ROWS, BLOCK_ENTRIES // (m + 2))
 
         def fill_rows(start: int) -> None:
             part = slice(start, start + size)
-            fill(X, rows[part], self._used_columns, centre, scale, operand[part])
+            block = X[rows[part]] if m == X.shape[1] else X[rows[part][:, None], self._used_columns]
+            np.multiply(block - centre, scale, out=operand[part, :m], casting="same_kind")
             for k, column in enumerate(extra):
                 operand[part, m + k] = column[part]
 
@@ -440,7 +415,7 @@ class MatrixGram:
     def diagonal(self) -> Vector:
         return self.K.diagonal()
 
-    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> "Panel":
         def block(samples: Samples) -> Vector:
             return self.K[samples] if columns is None else self.K[np.ix_(samples, columns)]
 
@@ -450,12 +425,15 @@ class MatrixGram:
         return float(np.abs(self.K.diagonal()).max()) < _MAX_SINGLE_ENTRY
 
     def entry_error(self) -> tuple[float, Vector]:
-        """See :class:`Gram`: no error, and all s equal the root of the largest entry."""
+        """Return e = 0, and for s the root of the largest entry."""
         return 0.0, np.full(self.n, float(np.sqrt(np.abs(self.K).max(initial=0.0))))
 
 
+Gram = SampleGram | MatrixGram
+
+
 def as_gram(K: Gram | MatrixLike) -> Gram:
-    """Return a :class:`Gram` unchanged, and a square array as a :class:`MatrixGram`."""
+    """Return a Gram matrix unchanged, and a square array as a :class:`MatrixGram`."""
     return cast("Gram", K) if hasattr(K, "panel") else MatrixGram(K)
 
 
@@ -463,12 +441,13 @@ def as_gram(K: Gram | MatrixLike) -> Gram:
 
 
 class FunctionPanel:
-    """A :class:`Panel` whose rows are computed by a function of the samples."""
+    """Columns of a Gram matrix whose rows are computed by a function of the samples."""
 
     def __init__(self, values: Callable[[Samples], NDArray[Any]], dtype: np.dtype[Any]):
         self._values, self._dtype = values, dtype
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return ``K[samples, columns]``, written into `out` if given."""
         block = self._values(samples)
         if out is None:
             return block.astype(self._dtype, copy=False)
@@ -477,15 +456,11 @@ class FunctionPanel:
 
 
 class SamplePanel:
-    """A :class:`Panel` of a SampleGram: products by BLAS, then the kernel's elementwise function in place.
+    """Columns, ascending, of a SampleGram with a named kernel: products by BLAS, then the kernel in place."""
 
-    gram: a SampleGram with a named kernel.
-    columns: the samples of the columns, ascending.
-    """
-
-    def __init__(self, gram: Any, columns: Samples, dtype: np.dtype[Any]):
+    def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
         self._gram, self._columns, self._dtype = gram, columns, dtype
-        self._right_operand = gram.operand(columns, dtype, left=False)
+        self._right_operand: Any = gram.operand(columns, dtype, left=False)
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
         count, width = len(samples), self._right_operand.shape[0]
@@ -523,14 +498,14 @@ class SamplePanel:
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """Return (left, right, degree) for the kernel between the columns' samples, K[columns, columns].
 
-        The kernel is (left @ right.T)**degree, or exp(left @ right.T) if degree is 0. None for the sigmoid
+        The kernel is (left @ right)**degree, or exp(left @ right) if degree is 0. None for the sigmoid
         kernel, sparse samples, or single precision.
         """
         kernel = self._gram.kernel
         if not self.is_dense or self._dtype != np.float64 or kernel.name == "sigmoid":
             return None
         degree = kernel.degree if kernel.name == "poly" else int(kernel.name == "linear")
-        return self._left_operand(self._columns), self._right_operand, degree
+        return self._left_operand(self._columns), np.ascontiguousarray(self._right_operand.T), degree
 
     def matvec(self, samples: Samples, weights: Vector, tick: Callable[[], None] | None) -> Vector:
         """Return ``K[samples, columns] weights``, by tiles that stay in the processor's cache."""
@@ -590,6 +565,9 @@ class SamplePanel:
         if kernel.name == "rbf":
             left[:, [-2, -1]] = left[:, [-1, -2]]
         return left
+
+
+Panel = FunctionPanel | SamplePanel
 
 
 def gram_matvec(

@@ -9,9 +9,9 @@ Numbers that a value or a bound depends on are intervals, a :class:`~polyopt.lin
 and radius (``outputs``, ``energy``, ``dual_norm_sq``); the factor ABOVE = 1 + 1e-9 covers the rounding of a
 radius itself. Plain floats guide ascents and measure residuals.
 
-Read in this order: :class:`LinearGeometry`, which describes the methods; :class:`GramProducts`, cached
-products with a Gram matrix, and :class:`KernelGeometry`; the two geometries of the Sigma-SVM; and
-:class:`SigmaMetric`, which solves with A and bounds the dual's quadratic term.
+Read in this order: :class:`LinearGeometry`, which describes the methods; :class:`KernelGeometry`, with cached
+products; the two geometries of the Sigma-SVM; and :class:`SigmaMetric`, which solves with A and bounds the
+dual's quadratic term.
 
 The metric of the Sigma-SVM
 ---------------------------
@@ -165,47 +165,58 @@ class LinearGeometry:
         return largest_eigenvalue(lambda beta: self.scores(self.primal_from_dual(beta)), self.n)
 
 
-class GramProducts:
-    """Cached products ``K v`` and ``|K| |v|`` of a Gram matrix K, from its columns in the support of v.
+class KernelGeometry:
+    """The feature space of a Gram matrix K (n, n); v are expansion coefficients, w = Σ v_i φ_i.
 
     A certificate multiplies K by a few similar vectors: the coefficients, those implied by the multipliers,
-    and both after a repair. Columns are cached up to a memory limit; other columns are computed again in each
-    pass over the matrix, so :meth:`prepare` takes several vectors in one pass. The products of the last few
-    vectors are cached, too. ``gram.panel(samples, dtype)`` is K[:, samples], computed when its rows are read.
+    and both after a repair. The products of the last few vectors are cached, and columns of K up to a memory
+    limit; other columns are computed again in each pass over the matrix, so :meth:`prepare` takes several
+    vectors in one pass.
+
+    The smallest eigenvalue of K is at least -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`):
+    values and bounds are valid for every semidefinite matrix within that distance.
     """
 
-    def __init__(self, gram: Gram):
-        self._gram = gram
-        self._all_samples = np.arange(gram.n)
+    def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):
+        gram = as_gram(gram)
+        # `careful` computes RBF distances by differences, which is more accurate, unless it costs much more.
+        self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
+        self.n = self.gram.n
+        diagonal = self.gram.diagonal()
+        self.gradient_scale = float(np.sqrt(max(diagonal.max(), 0.0)))
+        self.psd_defect, self.note = psd_defect, ""
+        self._all_samples = np.arange(self.n)
         self._cached_columns: list[tuple[Samples, Vector]] = []  # groups of samples, with K[:, samples]
-        self._is_cached = np.zeros(gram.n, dtype=bool)
-        self._free_columns = _CACHE_BYTES // (8 * gram.n)  # number of columns that still fit in the cache
+        self._is_cached = np.zeros(self.n, dtype=bool)
+        self._free_columns = _CACHE_BYTES // (8 * self.n)  # number of columns that still fit in the cache
         self._results: dict[bytes, tuple[Vector, Vector | None]] = {}  # K v, and |K| |v| if computed
-        if isinstance(gram, MatrixGram):  # K is in memory
-            self._cached_columns.append((self._all_samples, gram.K))
+        if isinstance(self.gram, MatrixGram):  # K is in memory
+            self._cached_columns.append((self._all_samples, self.gram.K))
             self._is_cached[:] = True
+        # K_ij has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
+        self._error, self._sizes = self.gram.entry_error()
+        if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
+            self.note = (
+                f"The Gram matrix has an eigenvalue near {-psd_defect:.2g}: the certificate holds for every "
+                "semidefinite matrix within that distance of it."
+            )
 
-    def multiply(self, v: Vector) -> Vector:
+    def scores(self, v: Vector) -> Vector:
         """Return ``K v``, shape (n,), read-only."""
         if _key(v) not in self._results:
             self._compute({_key(v): v}, absolute=False)
         return self._results[_key(v)][0]
 
+    gradient = adjoint = scores
+
     def terms(self, v: Vector) -> Vector:
         """Return ``|K| |v|``, shape (n,), the sums of the absolute terms of ``K v``."""
-        self.prepare([v])
+        self.prepare(v)
         terms = self._results[_key(v)][1]
         assert terms is not None
         return terms
 
-    def ball(self, v: Vector) -> Ball:
-        """Return ``K v`` with the rounding of its sums; the computed entries of K count as exact."""
-        terms = self.terms(v)
-        # Roundings of a term: in its partial sum, in the sum over its chunk, and over all chunks and groups.
-        k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
-        return Ball(self.multiply(v), gamma(k) * terms * ABOVE)
-
-    def prepare(self, vectors: list[Vector]) -> None:
+    def prepare(self, *vectors: Vector) -> None:
         """Compute both products of these vectors in one pass over the matrix, unless they are cached."""
         new = {_key(v): v for v in vectors if self._results.get(_key(v), (v, None))[1] is None}
         if new:
@@ -213,8 +224,8 @@ class GramProducts:
 
     def columns(self, samples: Samples) -> Vector:
         """Return ``K[:, samples]``."""
-        columns = np.empty((self._gram.n, len(samples)))
-        panel = self._gram.panel(samples, np.float64)
+        columns = np.empty((self.gram.n, len(samples)))
+        panel = self.gram.panel(samples, np.float64)
         for rows in chunks(self._all_samples):
             panel.rows(rows, out=columns[rows[0] : rows[-1] + 1])
         return columns
@@ -224,7 +235,7 @@ class GramProducts:
         V = np.array(list(vectors.values())).T
         k = V.shape[1]
         V_and_sizes = np.hstack([V, np.abs(V)]) if absolute else V
-        result = np.zeros((self._gram.n, V_and_sizes.shape[1]))  # K V, and |K| |V|
+        result = np.zeros((self.gram.n, V_and_sizes.shape[1]))  # K V, and |K| |V|
         tiles = list(self._tiles(np.flatnonzero(V.any(axis=1))))
 
         def multiply_rows(start: int) -> None:
@@ -236,7 +247,7 @@ class GramProducts:
                     result[part, k:] += np.abs(block) @ tile[:, k:]
 
         count = sum(len(samples) for samples, _ in tiles)
-        run_blocks(multiply_rows, range(0, self._gram.n, _ROWS), self._cost(count))
+        run_blocks(multiply_rows, range(0, self.gram.n, _ROWS), self._cost(count))
         result.setflags(write=False)
         for column, key in enumerate(vectors):
             self._results.pop(key, None)  # so that the key becomes the last one of the dict
@@ -246,9 +257,9 @@ class GramProducts:
 
     def _cost(self, columns: int) -> float:
         """Return the multiplications for this number of columns; 0 to use one thread, for K in Python."""
-        if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
+        if not isinstance(self.gram, SampleGram) or callable(self.gram.kernel.name):
             return 0.0
-        return float(self._gram.n) * columns * (self._gram.entry_cost + 8)
+        return float(self.gram.n) * columns * (self.gram.entry_cost + 8)
 
     def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
         """Yield groups of samples in the support, with a function of a slice that returns K[slice, samples].
@@ -266,61 +277,18 @@ class GramProducts:
                 chunk = slice(positions[0], positions[-1] + 1)
                 yield samples[chunk], columns[:, chunk].__getitem__  # slice -> rows of these columns
         for samples in chunks(missing):
-            panel = self._gram.panel(samples, np.float64)
+            panel = self.gram.panel(samples, np.float64)
             yield samples, partial(self._rows, panel)
 
     def _rows(self, panel: Panel, part: slice) -> Vector:
         return panel.rows(self._all_samples[part])
 
-
-def _product(block: Vector, V: Vector) -> Vector:
-    """Return ``block @ V``, in partial sums."""
-    result = np.zeros((len(block), V.shape[1]))
-    for start in range(0, len(V), _SUM_LENGTH):
-        chunk = slice(start, start + _SUM_LENGTH)
-        result += block[:, chunk] @ V[chunk]
-    return result
-
-
-def _key(v: Vector) -> bytes:
-    return (v + 0.0).tobytes()  # 0.0 and -0.0 are the same
-
-
-class KernelGeometry:
-    """The feature space of a Gram matrix; v are expansion coefficients, w = Σ v_i φ_i.
-
-    The columns of the Gram matrix (n, n) are computed when they are first used. The smallest eigenvalue is at
-    least -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds are valid for every
-    semidefinite matrix within that distance.
-    """
-
-    def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):
-        gram = as_gram(gram)
-        # `careful` computes RBF distances by differences, which is more accurate, unless it costs much more.
-        self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
-        self.n = self.gram.n
-        diagonal = self.gram.diagonal()
-        self.gradient_scale = float(np.sqrt(max(diagonal.max(), 0.0)))
-        self.psd_defect, self.note = psd_defect, ""
-        self._products = GramProducts(self.gram)
-        # K_ij has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
-        self._error, self._sizes = self.gram.entry_error()
-        if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
-            self.note = (
-                f"The Gram matrix has an eigenvalue near {-psd_defect:.2g}: the certificate holds for every "
-                "semidefinite matrix within that distance of it."
-            )
-
-    def prepare(self, *vectors: Vector) -> None:
-        self._products.prepare(list(vectors))
-
-    def scores(self, v: Vector) -> Vector:
-        return self._products.multiply(v)
-
-    gradient = adjoint = scores
-
     def outputs(self, v: Vector) -> Ball:
-        outputs = self._products.ball(v)
+        """Return ``K v`` with the rounding of its sums, and with the errors of the computed entries of K."""
+        terms = self.terms(v)
+        # Roundings of a term: in its partial sum, in the sum over its chunk, and over all chunks and groups.
+        k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
+        outputs = Ball(self.scores(v), gamma(k) * terms * ABOVE)
         if not self._error:
             return outputs
         entry_errors = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
@@ -329,11 +297,8 @@ class KernelGeometry:
     def centred_intercept(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept)
 
-    def columns(self, samples: Samples) -> Vector:
-        return self._products.columns(samples)
-
     def adjoint_scale(self, beta: Vector) -> float:
-        return float(self._products.terms(beta).max(initial=0.0))
+        return float(self.terms(beta).max(initial=0.0))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         return beta
@@ -357,6 +322,19 @@ class KernelGeometry:
         subset = spread_samples(self.n)
         K = self.gram.panel(subset, np.float64).rows(subset)
         return self.n / len(subset) * largest_eigenvalue(lambda beta: K @ beta, len(subset))
+
+
+def _product(block: Vector, V: Vector) -> Vector:
+    """Return ``block @ V``, in partial sums."""
+    result = np.zeros((len(block), V.shape[1]))
+    for start in range(0, len(V), _SUM_LENGTH):
+        chunk = slice(start, start + _SUM_LENGTH)
+        result += block[:, chunk] @ V[chunk]
+    return result
+
+
+def _key(v: Vector) -> bytes:
+    return (v + 0.0).tobytes()  # 0.0 and -0.0 are the same
 
 
 def largest_eigenvalue(apply_map: Callable[[Vector], Vector], n: int) -> float:

@@ -112,8 +112,8 @@ static inline index_t partner(index_t width, const double *restrict g, const dou
 
 /* -- kernel rows that are computed one at a time -------------------------------------------------------------- */
 
-/* Row r of a kernel between q samples is a function of right @ left[r], both factors (q, m): its power of this degree,
-   or for degree 0 its exponential. */
+/* Row r of a kernel between q samples is a function of left[r] @ right, with left (q, m) and right (m, q): its power of
+   this degree, or for degree 0 its exponential. */
 typedef struct {
     index_t q, m;
     const double *left, *right;
@@ -127,54 +127,15 @@ static inline double power(double x, index_t degree) {
     return value;
 }
 
-/* products[j] = own'others[j] for BESIDE rows of m >= PART numbers each, one after another; `last` is the last vector
-   of own, of zeros where the vectors before have its numbers. */
-enum { BESIDE = 8 };
-static inline void products_beside(index_t m, const double *restrict own, vector_f8 last, const double *restrict others,
-                                   double *restrict products) {
-    vector_f8 sums[BESIDE];
-#pragma GCC unroll 8
-    for (int j = 0; j < BESIDE; j++)
-        sums[j] = last * from_f8(others + j * m + m - PART);
-    for (index_t k = 0; k + PART <= m; k += PART) {
-        const vector_f8 x = from_f8(own + k);
-#pragma GCC unroll 8
-        for (int j = 0; j < BESIDE; j++)
-            sums[j] += x * from_f8(others + j * m + k);
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < BESIDE; j++) {
-        double total = 0.0;
-        for (int l = 0; l < PART; l++)
-            total += sums[j][l];
-        products[j] = total;
-    }
-}
-
-/* products (q) = right @ own, right (q, m). */
-static void row_products(index_t q, index_t m, const double *restrict own, const double *restrict right,
-                         double *restrict products) {
-    if (q < BESIDE || m < PART) {
-        for (index_t c = 0; c < q; c++) {
-            products[c] = 0.0;
-            for (index_t k = 0; k < m; k++)
-                products[c] += own[k] * right[c * m + k];
-        }
-        return;
-    }
-    vector_f8 last;
-    for (index_t l = 0; l < PART; l++)
-        last[l] = PART - l <= m % PART ? own[m - PART + l] : 0.0;
-    for (index_t c = 0; c < q; c += BESIDE) {
-        const index_t first = c + BESIDE <= q ? c : q - BESIDE; /* the last may be some of those before */
-        products_beside(m, own, last, right + first * m, products + first);
-    }
-}
-
 static void compute_row(const void *given, index_t r, double *restrict row) {
     const computed_rows *source = given;
     const index_t q = source->q;
-    row_products(q, source->m, source->left + r * source->m, source->right, row);
+    memset(row, 0, sizeof(double) * (size_t)q);
+    for (index_t k = 0; k < source->m; k++) {
+        const double own = source->left[r * source->m + k], *restrict others = source->right + k * q;
+        for (index_t c = 0; c < q; c++)
+            row[c] += own * others[c];
+    }
     if (source->degree == 0)
         for (index_t c = 0; c < q; c++)
             row[c] = exp_below_f8(row[c]);

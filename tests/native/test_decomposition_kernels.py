@@ -241,7 +241,8 @@ def check_computed(rng, q, m, degree, steps):
     right = shifted(-left if degree == 0 else left)
     products = left @ right.T
     K = np.exp(np.minimum(products, 0.0)) if degree == 0 else products**degree
-    assert_steps(ComputedRows(left, right, degree), K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
+    source = ComputedRows(left, np.ascontiguousarray(right.T), degree)
+    assert_steps(source, K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
@@ -263,6 +264,6 @@ def test_no_samples_take_no_steps():
     places = np.zeros(0, dtype=np.int64)
     for source in (
         CachedRows(np.zeros((2, 3)), places, places),
-        ComputedRows(np.zeros((0, 3)), np.zeros((0, 3)), 0),
+        ComputedRows(np.zeros((0, 3)), np.zeros((3, 0)), 0),
     ):
         assert solve_pairs(source, none, none, none, phi, 1e-3, 5, 10) == (0, 0)

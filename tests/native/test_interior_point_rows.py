@@ -10,8 +10,6 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 from polyopt.margin.interior_point.rows import (
     Rows,
     _csr_normal_matrix,
-    _csr_scores,
-    _csr_weighted_sums,
     _weight_rows,
 )
 
@@ -51,29 +49,22 @@ def check_weighted(rng, T, n, m, k):
 @pytest.mark.parametrize("J", [np.int32, np.int64], ids=["i4", "i8"])
 @sizes
 def test_csr_products(T, J, n, m, k):
-    """X w + b, X'V and X'DX of sparse rows, some of them empty."""
-    check_csr(np.random.default_rng(1), T, J, n, m, k)
+    """X'DX of sparse rows, some of them empty."""
+    check_csr(np.random.default_rng(1), T, J, n, m)
 
 
-@drawn_calls("csr_scores", "csr_pull", "csr_normal")
+@drawn_calls("csr_normal")
 def test_drawn_csr_products(rng):
     types = pick(rng, [np.float64, np.float32]), pick(rng, [np.int32, np.int64])
-    check_csr(rng, *types, length(rng), length(rng), length(rng, 5))
+    check_csr(rng, *types, length(rng), length(rng))
 
 
-def check_csr(rng, T, J, n, m, k):
+def check_csr(rng, T, J, n, m):
     dense = (rng.normal(size=(n, m)) * (rng.random((n, m)) < 0.4)).astype(T)
     X = sp.csr_array(dense)
     parts = [anywhere(rng, each) for each in (X.data, X.indices.astype(J), X.indptr.astype(J))]
     dense = dense.astype(float)
-    w, V, d = (anywhere(rng, rng.normal(size=size)) for size in (m, (n, k), n))
-    out = anywhere(rng, np.full(n, np.nan))
-    _csr_scores(*parts, w, 0.3, out)
-    assert out == pytest.approx(dense @ w + 0.3)
-    pulled, M = np.ones((m + 1, k)), np.zeros((m + 1, m + 1))
-    _csr_weighted_sums(*parts, V, pulled)
-    assert pulled[:m] == pytest.approx(1.0 + dense.T @ V)
-    assert (pulled[m] == 1.0).all()
+    d, M = anywhere(rng, rng.normal(size=n)), np.zeros((m + 1, m + 1))
     _csr_normal_matrix(*parts, d, M)
     assert M[:m, :m] == pytest.approx(np.tril((dense.T * d) @ dense))
     assert not M[m].any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.linalg.kernels import distances, feature_major_blocks, fill, square_norms
+from polyopt.linalg.kernels import distances, feature_major_blocks, square_norms
 
 LENGTHS = [0, 1, 2, 7, 8, 31, 32, 33, 70]
 TYPES = [np.float32, np.float64]
@@ -16,20 +16,6 @@ def drawn(shape, dtype=np.float64, seed=0, start=0):
     """Normal numbers in an array that begins at any multiple of its type's size."""
     numbers = np.random.default_rng(seed).normal(size=start + int(np.prod(shape))).astype(dtype)
     return numbers[start:].reshape(shape)
-
-
-@pytest.mark.parametrize("out_dtype", TYPES)
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("m", LENGTHS)
-def test_fill_takes_rows_and_columns(m, dtype, out_dtype):
-    """Of columns side by side, of columns apart, and of none; other columns of `out` stay."""
-    X, rows = drawn((6, m), dtype), np.array([5, 0, 0, 3])
-    for columns in (np.arange(m), np.arange(m)[1:], np.arange(m)[::-2].copy(), np.arange(0)):
-        centre, out = drawn(len(columns), seed=1), np.full((4, len(columns) + 1), 7.0, dtype=out_dtype)
-        fill(X, rows, columns, centre, 1.3, out)
-        expected = (1.3 * (X[rows][:, columns].astype(float) - centre)).astype(out_dtype)
-        assert np.array_equal(out[:, :-1], expected)
-        assert (out[:, -1] == 7.0).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -86,21 +72,6 @@ def test_odd_numbers_reach_their_own_rows_alone(odd):
     assert (
         np.isfinite(out).tolist() == np.logical_and.outer(np.isfinite(squares), np.isfinite(squares)).tolist()
     )
-
-
-@drawn_calls("fill")
-def test_drawn_rows_and_columns(rng):
-    X = anywhere(rng, rng.normal(size=(length(rng, least=1), length(rng, least=1))).astype(pick(rng, TYPES)))
-    rows = anywhere(rng, rng.integers(0, len(X), length(rng)))
-    first, last = np.sort(rng.integers(0, X.shape[1] + 1, 2))
-    some = rng.permutation(X.shape[1])[: rng.integers(0, X.shape[1] + 1)]
-    columns = anywhere(rng, pick(rng, [np.arange(first, last), some]))
-    centre, dtype, scale = anywhere(rng, rng.normal(size=len(columns))), pick(rng, TYPES), rng.normal()
-    out = anywhere(rng, np.full((len(rows), len(columns) + int(rng.integers(0, 3))), 7.0, dtype=dtype))
-    fill(X, rows, columns, centre, scale, out)
-    expected = scale * (X[rows][:, columns].astype(float) - centre)
-    np.testing.assert_allclose(out[:, : len(columns)], expected.astype(dtype), rtol=4 * np.finfo(dtype).eps)
-    assert (out[:, len(columns) :] == 7.0).all()
 
 
 @drawn_calls("square_norms", "distances")

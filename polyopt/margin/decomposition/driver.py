@@ -73,7 +73,7 @@ _solve_cached = kernel(
 )
 _solve_computed = kernel(
     "solve_pairs_computed",
-    "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
+    "left: f8 (q, m); right: f8 (m, q); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
 )
 
 
@@ -107,10 +107,7 @@ class CachedRows(NamedTuple):
 
 
 class ComputedRows(NamedTuple):
-    """Kernel rows to compute: the row of sample r is ``(right @ left[r])**degree``.
-
-    If the degree is 0, the row is ``exp(right @ left[r])``.
-    """
+    """Kernel rows to compute: row r is ``(left[r] @ right)**degree``, for degree 0 ``exp`` of it."""
 
     left: Vector
     right: Vector
@@ -266,9 +263,6 @@ class _Run:
             if target < options.min_single_violation and state.violation() > target:
                 state.use_double(self._clock.check)
             status = self._run_working_sets(target)
-            if status is Status.CONVERGED:  # working sets are too slow: a Newton phase may be faster
-                self._newton.run(tol)
-                continue
             if status is Status.INACCURATE:  # rounding stops the working sets: a last Newton phase
                 self._newton.run(tol)
                 return self._final_status() if self._is_optimal() else status
@@ -329,8 +323,8 @@ class _Run:
     def _run_working_sets(self, target: float) -> Status:
         """Solve working sets until the violation over all samples is within `target`.
 
-        Return SOLVED if the violation is within `target`; CONVERGED if it falls so slowly that a Newton phase
-        is overdue; INACCURATE if rounding prevents progress even after a restart; or the limit reached.
+        Return SOLVED if the violation is within `target`, INACCURATE if rounding prevents progress even after
+        a restart, or the limit reached.
         """
         state = self._state
         while True:
@@ -343,8 +337,6 @@ class _Run:
             elif self._is_stuck(view.violation, is_due):
                 if not self.restart():
                     return Status.INACCURATE
-            elif is_due and self._newton.is_overdue():
-                return Status.CONVERGED
             elif limit := self._history.reached_limit():
                 return limit
             elif self._refresh_if_due(view.violation) or (is_due and self._shrink_if_full(view)):

@@ -203,7 +203,6 @@ class NewtonPhase:
         self._rows_at_start = state.cache.computed  # kernel rows computed before this solve
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
-        self._work_at_estimate = 0.0  # work of the working sets at the last call of :meth:`run`
 
     # -- work of the working sets -------------------------------------------------------------
 
@@ -217,13 +216,6 @@ class NewtonPhase:
         cache, n = self._state.cache, self._state.gram.n
         rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
         return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
-
-    def _double_row_work(self, tol: float) -> float:
-        """Return the work of double-precision kernel rows for all β_i ≠ 0; 0 if `tol` does not need them."""
-        state = self._state
-        if state.is_double or tol >= self._options.min_single_violation:
-            return 0.0
-        return int((state.beta != 0).sum()) * self._row_work(np.float64)
 
     # -- work of this phase -------------------------------------------------------------------
 
@@ -256,23 +248,13 @@ class NewtonPhase:
 
     # -- the phase ----------------------------------------------------------------------------
 
-    def is_overdue(self) -> bool:
-        """Return True if working sets since the last :meth:`run` took far more work than a phase would."""
-        state = self._state
-        if not state.is_up_to_date:  # g of samples set aside is outdated, so the violation is unknown
-            return False
-        max_work = self._options.overdue_cost_ratio * self._estimate(state.violation()).work
-        return self._working_set_work() - self._work_at_estimate > max_work
-
     def run(self, tol: float) -> None:
         """Run the phase if memory suffices, and the work of all phases is within a fraction of the sets'."""
         state, history = self._state, self._history
         estimate = self._estimate(state.violation())
-        # Without the phase, the working sets would compute the rows in double precision too.
-        samples, set_work = estimate.samples, self._working_set_work() + self._double_row_work(tol)
-        max_work = self._options.max_newton_cost_ratio * set_work - self._phase_work
+        samples = estimate.samples
+        max_work = self._options.max_newton_cost_ratio * self._working_set_work() - self._phase_work
         memory = WORK.bytes_per_entry * len(samples) ** 2
-        self._work_at_estimate = self._working_set_work()
         is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return

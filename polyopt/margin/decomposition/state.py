@@ -140,7 +140,6 @@ class Options:
     newton_violation_ratio: float = 3.0  # fall of the violation after which the phase is considered again
     newton_band_ratio: float = 2.0  # largest distance of its samples from the margin, over the violation
     max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
-    overdue_cost_ratio: float = 8.0  # work of working sets, over that of a phase, that makes it overdue
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
     block_columns: int = (
         512  # columns factorised between two checks of the clock; also spare ones of the factor
@@ -340,7 +339,7 @@ class RowCache:
         return slots
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return left, right and p: row i is ``(right @ left[i])**p``, ``exp`` of it for p = 0; or None."""
+        """Return left, right and p: row i is ``(left[i] @ right)**p``, ``exp`` of it for p = 0; or None."""
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_cached(self, samples: Samples) -> NDArray[np.bool_]:

@@ -21,14 +21,12 @@ Feasibility. A point whose outputs exceed the bounds ±B (of the Relative Margin
 for its primal objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the
 repair): every β_i falls by the same fraction, of either sign, of its room, a change for which its multipliers
 stay within [0, cap]. The gap between the two objectives ends the run.
-
-Checkpoints have keys of earlier versions: "stale" idle iterations, "kept" the best v, "misfit" the least
-violation, "ease" the dual regularisation, "size" the size of the largest feature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -118,9 +116,9 @@ def solve_problem(
     least = np.full(3, np.inf)  # least gap, violation and mu so far
     idle = iteration = 0  # iterations in a row without a decrease of these, and all iterations
     if state is not None:
-        least, idle, iteration = state["least"], state["stale"], state["iteration"]
-        iterate.restore(state)
-        best.restore(state)
+        least, idle, iteration = state["loop"]
+        vars(iterate).update(state["iterate"])
+        vars(best).update(state["best"])
     limit = options.max_iter if max_iter is None else max_iter
 
     def run() -> Status:
@@ -146,14 +144,20 @@ def solve_problem(
                 return Status.INACCURATE
             iteration += 1
             if save is not None:
-                loop = {"least": least, "stale": idle, "iteration": iteration}
-                save(loop | iterate.state() | best.state())
+                save({
+                    "loop": (least, idle, iteration), "iterate": _state_of(iterate), "best": _state_of(best),
+                })  # fmt: skip
 
     try:
         status = run()
     except KeyboardInterrupt:
         status = interrupted()
     return best.solution(status)
+
+
+def _state_of(part: _Best | Iterate) -> dict[str, Any]:
+    """Return a copy of the attributes that change from one iteration to the next."""
+    return {name: copy(getattr(part, name)) for name in part.changing}
 
 
 class _Best:
@@ -166,6 +170,8 @@ class _Best:
     violation: this least violation; infinite until the gap is closed.
     """
 
+    changing = ("_objective", "_v", "_bound", "violation", "_history")
+
     def __init__(
         self, problem: Problem, tol: float, clock: Clock,
         progress: Callable[[dict[str, float]], None] | None, options: Options,
@@ -175,18 +181,6 @@ class _Best:
         self._v = np.zeros(problem.facts.m + 1)  # zeros are feasible for both programs
         self._objective = float(total(problem.crew.ask("costs_at", self._v, 1.0)))
         self._bound, self._history = 0.0, list[dict[str, float]]()
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`, with the keys of checkpoints (see the module)."""
-        return {
-            "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.violation,
-            "history": self._history,
-        }  # fmt: skip
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from this state."""
-        self._objective, self._v = state["objective"], state["kept"]
-        self._bound, self.violation, self._history = state["bound"], state["misfit"], list(state["history"])
 
     @property
     def is_closed(self) -> bool:
@@ -274,6 +268,8 @@ class Iterate:
     v (m+1,): (w, b).
     """
 
+    changing = ("v", "_dual_reg", "_residual", "_is_first", "_feature_size")
+
     def __init__(
         self, problem: Problem, tol: float, *, is_new: bool = True, start: Vector | None = None,
         options: Options = DEFAULTS,
@@ -311,18 +307,6 @@ class Iterate:
         conjugate = regulariser.conjugate(regulariser.weights(sums))
         c = min(1.0, 0.5 * gain / max(conjugate, _TINY))
         return max(min_gap, 1.0 - c * (gain - c * conjugate) / objective) * mean_product
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`, besides the crew's log, with the keys of checkpoints."""
-        return {
-            "v": self.v, "ease": self._dual_reg, "residual": self._residual, "is_first": self._is_first,
-            "size": self._feature_size,
-        }  # fmt: skip
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from this state."""
-        self.v, self._dual_reg, self._residual = state["v"], state["ease"], state["residual"]
-        self._is_first, self._feature_size = state["is_first"], state["size"]
 
     def survey(self) -> Survey:
         """Measure the iterate, and set the blocks' right-hand sides for the affine-scaling step (mu = 0)."""

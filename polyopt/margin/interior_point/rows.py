@@ -33,12 +33,6 @@ _weight_rows = kernel(
 _CSR = "data: T (e); indices: J (e); indptr: J (p)"
 _CSR_TYPES = {"T": "f8 f4", "J": "i4 i8"}
 
-# out = X w + b.
-_csr_scores = kernel("csr_scores", f"{_CSR}; w: f8 (m); b: f8; out!: f8 (n)", **_CSR_TYPES)
-
-# Add X'V to the first m rows of out.
-_csr_weighted_sums = kernel("csr_pull", f"{_CSR}; V: f8 (n, k); out!: f8 (w, k)", **_CSR_TYPES)
-
 # Add the lower triangle of X' diag(d) X to out; the indices of each row ascend.
 _csr_normal_matrix = kernel("csr_normal", f"{_CSR}; d: f8 (n); out!: f8 (w, w)", **_CSR_TYPES)
 
@@ -64,8 +58,7 @@ class Rows:
         out = np.empty(self.n) if out is None else out
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
         if is_sparse(self.X):
-            for rows, starts in self._sparse_ranges(1):
-                _csr_scores(self.X.data, self.X.indices, starts, w, b, out[rows])
+            np.add(self.X @ w, b, out=out)
             return out
         for rows, block in self._float64_blocks():
             np.matmul(block, w, out=out[rows])
@@ -76,8 +69,7 @@ class Rows:
         """Return Y'V, the sums of the samples weighted by each column of V (n, k): shape (m+1, k)."""
         out = np.zeros((self.m + 1, V.shape[1]))
         if is_sparse(self.X):
-            for rows, starts in self._sparse_ranges(1):
-                _csr_weighted_sums(self.X.data, self.X.indices, starts, V[rows], out)
+            out[:-1] = self.X.T @ V
         else:
             for rows, block in self._float64_blocks():
                 out[:-1] += block.T @ V[rows]
@@ -108,7 +100,7 @@ class Rows:
         sums = self.weighted_sums(np.column_stack([V, d]))
         total = sums[-1, -1]
         M = np.zeros((self.m + 1, self.m + 1))
-        for rows, starts in self._sparse_ranges(2):
+        for rows, starts in self._sparse_ranges():
             _csr_normal_matrix(self.X.data, self.X.indices, starts, d[rows], M)
         M[-1] = sums[:, -1]
         M = _symmetric(M)
@@ -128,14 +120,11 @@ class Rows:
             np.copyto(block, self.X[rows])
             yield rows, block
 
-    def _sparse_ranges(self, power: int) -> Iterator[tuple[slice, Any]]:
-        """Yield ranges of sparse rows with their row pointers, each range small enough for one call.
-
-        power: the work of a row is this power of its number of entries.
-        """
+    def _sparse_ranges(self) -> Iterator[tuple[slice, Any]]:
+        """Yield ranges of sparse rows with their row pointers, each range small enough for one call."""
         assert is_sparse(self.X)
         starts = self.X.indptr
-        work = np.cumsum(np.diff(starts).astype(float) ** power)
+        work = np.cumsum(np.diff(starts).astype(float) ** 2)
         cuts = np.searchsorted(work, np.arange(_MAX_CALL_WORK, work[-1:].sum(), _MAX_CALL_WORK))
         stops = np.unique(np.append(cuts, self.n))
         for first, last in zip([0, *stops[:-1]], stops, strict=True):
