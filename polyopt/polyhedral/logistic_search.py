@@ -150,8 +150,8 @@ class Search:
         """Return the largest number of weights, biases and knots in use over the splits."""
         return max(self.fits[candidate, split].numbers for split in splits)
 
-    def best(self) -> tuple[Candidate, Sequence[int]] | None:
-        """Return the best candidate within the limit of numbers, and the splits that it was chosen by.
+    def best(self) -> Candidate | None:
+        """Return the best candidate within the limit of numbers, by all splits or else by the first.
 
         Of the candidates of its path that are not worse by a standard error it is the one with most weights:
         the smallest of many losses is small partly by chance, which is no reason to remove weights.
@@ -166,7 +166,7 @@ class Search:
                 best = min(small, key=lambda c: self.loss(c, splits))
                 path = [c for c in small if c._replace(numbers=None) == best._replace(numbers=None)]
                 similar = [c for c in path if not self._is_better(best, c, splits)]
-                return max(similar, key=lambda c: self.numbers(c, splits)), splits
+                return max(similar, key=lambda c: self.numbers(c, splits))
         return None
 
     def results(self) -> dict[str, Any]:
@@ -436,15 +436,15 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         check_targets(type(self).__name__, labels)
         weights, codes = _weighted_classes(labels, checked_weights(sample_weight, samples), machine)
         splits = _splits(self.cv, samples, labels, codes, seed)
-        self.n_splits_ = first = len(splits)
-        train, validation = splits[0]
-        subset = np.random.default_rng(seed).permutation(train)[: OPTIONS.first_round_samples]
-        splits.append((subset, validation))
-        first = self.n_splits_ if len(subset) < len(train) else 0
+        self.n_splits_, first, (train, validation) = len(splits), 0, splits[0]
+        if len(train) > OPTIONS.first_round_samples:
+            first, order = len(splits), np.random.default_rng(seed).permutation(train)
+            splits.append((order[: OPTIONS.first_round_samples], validation))
         penalty = (machine.penalty or FacePenalty()).of_features(
             samples.shape[1], list(getattr(self, "feature_names_in_", ()))
         )
-        hinges, penalties, knots, parts = {}, {}, {}, {}
+        hinges, penalties, parts = {}, {}, {}
+        knots: dict[int, Array | None] = {}
         for n in _knot_numbers(self.n_knots):
             hinges[n] = Hinges(n).set_output(transform="default")
             features, penalties[n], knots[n] = samples, penalty, None
@@ -459,19 +459,19 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         search.run()
         self.cv_results_ = search.results()
-        found = search.best()
-        best = Candidate((0, 1), search.ridges[-1], min(parts))
-        if found is not None:
-            best = found[0]
-            self.best_index_ = search.fitted_on([]).index(best)
+        best = search.best()
+        if best is None:
+            best = Candidate((0, 1), search.ridges[-1], min(parts))
+        else:
+            self.best_index_ = self.cv_results_["params"].index(best._asdict())
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.best_params_ = best._asdict()
         numbers = self.numbers if best.numbers is None else best.numbers
         machine.set_params(n_faces=best.n_faces, ridge=best.ridge, max_numbers=numbers)
         n = best.n_knots
-        if n == 0:
+        if (counts_of_features := knots[n]) is None:
             return machine
-        machine.count_knots(knots[n])
+        machine.count_knots(counts_of_features)
         if penalty.signs.any():
             machine.set_params(penalty__signs=penalties[n].signs)
         if penalty.group:

@@ -20,8 +20,7 @@ def best(known, max_numbers=None):
         (candidate, 0): Fit([], mean + spread * NOISE, np.ones(len(NOISE)), numbers)
         for candidate, (mean, spread, numbers) in known.items()
     }
-    found = Search({}, {}, [0], 0, 1.0, 2, max_numbers, 0, fits).best()
-    return None if found is None else found[0]
+    return Search({}, {}, [0], 0, 1.0, 2, max_numbers, 0, fits).best()
 
 
 DENSE = Candidate((0, 1), 1.0)
