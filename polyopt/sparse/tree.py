@@ -116,7 +116,7 @@ class L0Tree(BestFirst[Node]):
 
     def __init__(self, data: L0Data, tol: float, clock: Clock, options: Options = DEFAULT):
         n, p = data.K.shape
-        super().__init__(tol, node_bytes=256 + n + 3 * p, options=options)
+        super().__init__(tol, node_bytes=1024 + n + 3 * p, options=options)
         self.data, self.clock = data, clock
         self.alpha, self.b = np.zeros(p), trivial_intercept(data)
         self._score, self.goal = data.score(self.alpha, self.b), np.inf
