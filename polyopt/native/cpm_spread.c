@@ -17,16 +17,14 @@ enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES }; /* rows whose pulls are
 
 /* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
    may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
-   below, up and down (n); of_M and of_H (n), the products of the rows with Me and He. Padded: rows A (n); tiles, each the
-   transpose (d, 8) of eight rows; M (d), the inverse of I - sum e e'/length; its products with the rows (n), if they are
-   kept; v; and of the positive at hand e, M e, H e, a row's product with H, and the pull of a row's slope. H is M less
-   the positive's own term. */
+   below, up and down (n). Padded: rows A (n); tiles, each the transpose (d, 8) of eight rows; M (d), the inverse of
+   I - sum e e'/length; v; and of the positive at hand e, M e, H e, a row's product with H, and the pull of a row's
+   slope. H is M less the positive's own term. */
 typedef struct {
     index_t n, d, p;
-    bool keeps;
     const double *q, *P, *B, *share;
-    double *a, *delta, *own, *e, *length, *up, *down, *of_M, *of_H;
-    vector_f8 *A, *tiles, *M, *rows, *v, *own_e, *Me, *He, *Hx, *pull;
+    double *a, *delta, *own, *e, *length, *up, *down;
+    vector_f8 *A, *tiles, *M, *v, *own_e, *Me, *He, *Hx, *pull;
 } Face;
 
 /* What a positive is raised with: H = M - part (M e)(M e)', and the curvature of what a row adds along itself and along
@@ -80,12 +78,6 @@ INLINE void tile_times(const vector_f8 *tile, const double *x, vector_f8 *produc
         for (int s = 0; s < TILE_VECTORS; s++)
             sums[s] += x[r] * tile[r * TILE_VECTORS + s];
     memcpy(products, sums, sizeof sums);
-}
-
-/* The products of all rows with x (d). */
-static void rows_times(const Face *at, const double *x, double *products) {
-    for (index_t first = 0; first < at->n; first += TILE)
-        tile_times(tile_of(at, first), x, (vector_f8 *)(products + first), at->d);
 }
 
 /* Raise the base multipliers, a few Newton steps each. */
@@ -150,11 +142,7 @@ INLINE void raise_move(const Face *at, const Riser *one, index_t j, int strips) 
     const vector_f8 *x = at->A + j * strips;
     double *delta = at->delta + one->i * at->n + j;
     const double old = *delta, mu = one->mu;
-    if (at->keeps)
-        for (int s = 0; s < strips; s++)
-            at->Hx[s] = at->rows[j * strips + s];
-    else
-        times(at->M, (const double *)x, at->Hx, at->d, strips);
+    times(at->M, (const double *)x, at->Hx, at->d, strips);
     const double square = less_own(at, one, x, strips), curve = one->along * at->q[j] + one->bent * square;
     const double above = at->up[j] + largest(old, 0.0), below = at->down[j] + largest(-old, 0.0);
     const double at_zero = one->share - product(x, at->pull, strips) + curve * old;
@@ -203,19 +191,7 @@ INLINE void raise_some_moves(const Face *at, const Riser *one, int strips) {
             raise_move(at, one, j, strips);
 }
 
-/* matrix (rows) += back u He' - part w Me', for numbers u and w of each row. */
-INLINE void follow(const Face *at, vector_f8 *matrix, index_t rows, const double *u, const double *w, double back,
-                   double part, int strips) {
-    for (index_t j = 0; j < rows; j++) {
-        add(matrix + j * strips, back * u[j], at->He, strips);
-        add(matrix + j * strips, -part * w[j], at->Me, strips);
-    }
-}
-
-/* Raise what positive i has of the multipliers, and give it the best length.
-
-   M follows what i becomes, in rank two, and so do its products with the rows, if they are kept: then H A_j takes as many
-   steps as there are coordinates, and not their square. */
+/* Raise what positive i has of the multipliers, and give it the best length; M follows in rank two. */
 INLINE void raise_one(const Face *at, index_t i, double mu, bool all, vector_f8 *x, int strips) {
     const index_t d = at->d;
     const double share = at->share[i], factor = 0.25 * share * (1.0 - share);
@@ -243,11 +219,9 @@ INLINE void raise_one(const Face *at, index_t i, double mu, bool all, vector_f8 
     square = product(at->own_e, at->He, strips);
     at->length[i] = length_of(largest(square, MIN_RHO), mu, factor);
     const double back = 1.0 / (at->length[i] - square);
-    follow(at, at->M, d, (double *)at->He, (double *)at->Me, back, part, strips);
-    if (at->keeps) {
-        rows_times(at, (double *)at->Me, at->of_M);
-        rows_times(at, (double *)at->He, at->of_H);
-        follow(at, at->rows, at->n, at->of_H, at->of_M, back, part, strips);
+    for (index_t r = 0; r < d; r++) {
+        add(at->M + r * strips, back * ((double *)at->He)[r], at->He, strips);
+        add(at->M + r * strips, -part * ((double *)at->Me)[r], at->Me, strips);
     }
 }
 
@@ -269,9 +243,9 @@ static void pad(const double *rows, vector_f8 *padded, index_t count, index_t d,
         memcpy(padded + j * strips, rows + j * d, (size_t)d * sizeof(double));
 }
 
-/* What follows the multipliers: what is left of the boxes of costs C (n), v, and the products of the rows with M. */
+/* What follows the multipliers: what is left of the boxes of costs C (n), and v. */
 static void follow_anew(const Face *at, const double *C, int strips) {
-    const index_t n = at->n, d = at->d;
+    const index_t n = at->n;
     memset(at->v, 0, (size_t)strips * sizeof(vector_f8));
     for (index_t j = 0; j < n; j++) {
         at->up[j] = C[j] - at->a[j];
@@ -284,10 +258,8 @@ static void follow_anew(const Face *at, const double *C, int strips) {
             at->up[j] -= largest(delta[j], 0.0);
             at->down[j] -= largest(-delta[j], 0.0);
         }
-        add_multiple((double *)at->v, at->share[i], at->e + i * d, d);
+        add_multiple((double *)at->v, at->share[i], at->e + i * at->d, at->d);
     }
-    for (index_t j = 0; at->keeps && j < n; j++)
-        times(at->M, (double *)(at->A + j * strips), at->rows + j * strips, d, strips);
 }
 
 /* Room for vectors, taken from one block in turn. */
@@ -300,23 +272,23 @@ static vector_f8 *take(vector_f8 **next, index_t count) {
 /* Raise a face by steps `first` to last - 1, of which each sweep has p + 1; -1 without memory. */
 API index_t cpm_raise_spread(index_t n, index_t d, index_t p, const double *A, const double *q, const double *C,
                              const double *P, const double *B, const double *share, double *a, double *delta,
-                             double *own, double *e, double *length, double *M, index_t keeps, double mu,
+                             double *own, double *e, double *length, double *M, double mu,
                              index_t first, index_t last) {
-    const index_t strips = d > VECTOR_DOUBLES ? (d + VECTOR_DOUBLES - 1) / VECTOR_DOUBLES : 1, kept = keeps ? n : 0;
+    const index_t strips = d > VECTOR_DOUBLES ? (d + VECTOR_DOUBLES - 1) / VECTOR_DOUBLES : 1;
     const index_t column = (n + TILE - 1) / TILE * TILE_VECTORS; /* of a number for each row */
-    const index_t count = (n + d + kept + 7) * strips + (d + 4) * column;
+    const index_t count = (n + d + 7) * strips + (d + 2) * column;
     void *block = malloc((size_t)(count + 1) * VECTOR_BYTES);
     if (!block)
         return -1;
     vector_f8 *next = (vector_f8 *)(((uintptr_t)block + VECTOR_BYTES - 1) / VECTOR_BYTES * VECTOR_BYTES);
     const Face at = {
-        .n = n, .d = d, .p = p, .keeps = keeps != 0, .q = q, .P = P, .B = B, .share = share,
+        .n = n, .d = d, .p = p, .q = q, .P = P, .B = B, .share = share,
         .a = a, .delta = delta, .own = own, .e = e, .length = length,
-        .A = take(&next, n * strips), .M = take(&next, d * strips), .rows = take(&next, kept * strips),
+        .A = take(&next, n * strips), .M = take(&next, d * strips),
         .v = take(&next, strips), .own_e = take(&next, strips), .Me = take(&next, strips), .He = take(&next, strips),
         .Hx = take(&next, strips), .pull = take(&next, strips),
         .up = (double *)take(&next, column), .down = (double *)take(&next, column),
-        .of_M = (double *)take(&next, column), .of_H = (double *)take(&next, column), .tiles = take(&next, d * column),
+        .tiles = take(&next, d * column),
     };
     vector_f8 *x = take(&next, strips);
     pad(A, at.A, n, d, strips);

@@ -123,9 +123,6 @@ class Options:
     full_sweep_every: int = 4  # one of so many sweeps visits every move, the others only the nonzero moves
     share_passes: int = 30  # largest number of coordinate passes that optimise the shares
     share_ridge: float = 1e-3  # added to the curvature of γ in these passes, relative to the lengths
-    # `raise_multipliers` keeps products of a (d, d) matrix with the n rows if d · (nonzero moves) exceeds
-    # this number times n · p; measured on 195 samples of german
-    rows_per_move: int = 4
     round_every: int = 5  # the shares are rounded to an assignment at one of so many nodes
     # Memory for the multipliers of open nodes; beyond it new nodes have the root's initial multipliers
     max_state_bytes: int = 1 << 28
@@ -157,12 +154,11 @@ class Multipliers(NamedTuple):
 
 # Raise Φ plus the barrier in place, by steps `first` to `last` - 1. A sweep has p + 1 steps: one for a, and
 # one for each undecided positive. The first sweep visits every move, others only the nonzero ones. M (d, d)
-# is the inverse of I − Σ e e'/d, and is updated; if `is_cached`, the products of M with the rows of A are
-# kept in memory. Returns -1 if there is not enough memory.
+# is the inverse of I − Σ e e'/d, and is updated. Returns -1 if there is not enough memory.
 _raise_multipliers = kernel(
     "cpm_raise_spread",
     "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); shares: f8 (p); a!: f8 (n); "
-    "delta!: f8 (p, n); beta!: f8 (p); e!: f8 (p, d); length!: f8 (p); M!: f8 (d, d); is_cached: i8; mu: f8; "
+    "delta!: f8 (p, n); beta!: f8 (p); e!: f8 (p, d); length!: f8 (p); M!: f8 (d, d); mu: f8; "
     "first: i8; last: i8",
     returns="i8",
 )
@@ -179,12 +175,11 @@ _best_shares = kernel(
 def raise_multipliers(samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int) -> None:
     """Raise Φ plus the barrier with parameter μ by coordinate sweeps, in place, from an interior point."""
     (n, d), p = samples.A.shape, len(samples.shares)
-    is_cached = np.count_nonzero(multipliers.delta) * d > OPTIONS.rows_per_move * n * p
     M = np.linalg.inv(np.eye(d) - (multipliers.e / multipliers.length[:, None]).T @ multipliers.e)
     steps_per_call, steps = max(ENTRIES_PER_CALL // (2 * (n * d + d * d)), 1), (p + 1) * sweeps
     for first in range(0, steps, steps_per_call):
         last = min(first + steps_per_call, steps)
-        if _raise_multipliers(*samples, *multipliers, M, int(is_cached), mu, first, last) < 0:
+        if _raise_multipliers(*samples, *multipliers, M, mu, first, last) < 0:
             raise MemoryError
 
 
