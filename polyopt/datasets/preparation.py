@@ -26,13 +26,13 @@ def table_preparation(
     A text that the fit did not see is 0 in all indicators. Missing numbers are filled by the median or the
     most frequent value of the column, missing texts by the latter. None if the table needs no transformer.
     """
+    if not len(text) and impute is None:
+        return None
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
 
-    if not len(text) and impute is None:
-        return None
     numbers = [i for i in range(n_columns) if i not in set(text)]
     fill = "passthrough" if impute is None else SimpleImputer(strategy=impute.replace("-", "_"))
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)

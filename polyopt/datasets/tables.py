@@ -27,8 +27,8 @@ from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open
 # float() would also take "1_000", "nan" and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
-# Characters of the numbers of several cells, by the decimal mark: of these alone, float() takes only numbers.
-_PLAIN = {mark: re.compile(rf"[-+0-9eE\n{mark}]*") for mark in (".", ",")}
+# Characters of numbers in several cells, besides the decimal mark: of these, float() takes only numbers.
+_PLAIN = b"-+0123456789eE\n"
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
 _LIMITS = np.iinfo(np.int64)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
@@ -37,7 +37,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re
 _NO_LABEL = ("", "nan")  # in small letters
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
-_CHUNK = 10_000  # rows that are kept as texts at a time
+_CHUNK = 1000  # rows that are kept as texts at a time
 # Words to type, in Python and on the command line.
 _FILLING = "impute='median', or --impute median on the command line, fills"
 
@@ -208,7 +208,7 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
         try:
             for row in reader:
                 first, previous = previous + 1, reader.line_num + skipped
-                cells = [cell.strip() for cell in row]
+                cells = list(map(str.strip, row))
                 if cells not in ([], [""]):
                     yield first, previous, cells
         except csv.Error as error:
@@ -518,11 +518,11 @@ class _Column:
 
     def _numbers(self, cells: Sequence[str]) -> NDArray[np.float64] | None:
         """Return the numbers of cells that are plain and finite numbers alone, else None."""
-        if not _PLAIN[self.decimal].fullmatch("\n".join(cells)):
+        if "\n".join(cells).encode().translate(None, _PLAIN + self.decimal.encode()):
             return None
         try:
             if self.decimal == ".":
-                values = np.array([float(cell) for cell in cells])
+                values = np.array(list(map(float, cells)))
             else:
                 values = np.array([float(cell.replace(self.decimal, ".", 1)) for cell in cells])
         except ValueError:
