@@ -46,22 +46,14 @@ MAX_SPREAD_RATIO = 1e4
 
 @dataclass(frozen=True)
 class Options:
-    """Thresholds of the sample checks and of scoring.
+    """Thresholds of the sample checks and of scoring."""
 
-    max_size: largest entry of X and sum of costs; squares and products of larger numbers may overflow.
-    max_offset: distance of a feature's mean from 0, in spreads, above which a warning advises centring.
-    measured_entries: number of entries of X, in equidistant rows, from which means and spreads are estimated.
-    rows_per_block: number of dense samples scored at a time in single precision; a block stays in the cache.
-    max_score_error: largest error of a score in single precision.
-    max_single_entry: largest entry of a sample at which weights that underflow in single precision cannot
-        change a score.
-    """
-
-    max_size: float = 1e100
-    max_offset: float = 1e3
-    measured_entries: int = 1 << 18
-    rows_per_block: int = 1 << 9
-    max_score_error: float = 1e-4
+    max_size: float = 1e100  # largest entry of X and sum of costs; squares and products may overflow above it
+    max_offset: float = 1e3  # distance of a mean from 0, in spreads, above which centring is advised
+    measured_entries: int = 1 << 18  # entries of X, in equidistant rows, for means and spreads
+    rows_per_block: int = 1 << 9  # dense samples scored at a time in single precision; they stay in the cache
+    max_score_error: float = 1e-4  # largest error of a score in single precision
+    # Largest entry of a sample at which weights that underflow in single precision cannot change a score.
     max_single_entry: float = 1e30
 
 

@@ -495,18 +495,6 @@ class SamplePanel:
         """True if the samples are dense."""
         return not sp.issparse(self._right_operand)
 
-    def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return (left, right, degree) for the kernel between the columns' samples, K[columns, columns].
-
-        The kernel is (left @ right)**degree, or exp(left @ right) if degree is 0. None for the sigmoid
-        kernel, sparse samples, or single precision.
-        """
-        kernel = self._gram.kernel
-        if not self.is_dense or self._dtype != np.float64 or kernel.name == "sigmoid":
-            return None
-        degree = kernel.degree if kernel.name == "poly" else int(kernel.name == "linear")
-        return self._left_operand(self._columns), np.ascontiguousarray(self._right_operand.T), degree
-
     def matvec(self, samples: Samples, weights: Vector, tick: Callable[[], None] | None) -> Vector:
         """Return ``K[samples, columns] weights``, by tiles that stay in the processor's cache."""
         right, apply_kernel = self._right_operand, self._gram.kernel.finish

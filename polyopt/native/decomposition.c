@@ -1,6 +1,5 @@
 /* Working sets of the decomposition solver: slopes of φ, sums of kernel rows, and pair steps. */
 #include "decomposition.h"
-#include "elementary.h"
 #include "vectors.h"
 
 /* right, left (n): slopes of φ to the right and to the left of every β_i. */
@@ -109,50 +108,3 @@ static inline index_t partner(index_t width, const double *restrict g, const dou
 
 #define TEMPLATE "decomposition.inc"
 #include "each_float_type.inc"
-
-/* -- kernel rows that are computed one at a time -------------------------------------------------------------- */
-
-/* Row r of a kernel between q samples is a function of left[r] @ right, with left (q, m) and right (m, q): its power of
-   this degree, or for degree 0 its exponential. */
-typedef struct {
-    index_t q, m;
-    const double *left, *right;
-    index_t degree;
-} computed_rows;
-
-static inline double power(double x, index_t degree) {
-    double value = x;
-    for (index_t k = 1; k < degree; k++)
-        value *= x;
-    return value;
-}
-
-static void compute_row(const void *given, index_t r, double *restrict row) {
-    const computed_rows *source = given;
-    const index_t q = source->q;
-    memset(row, 0, sizeof(double) * (size_t)q);
-    for (index_t k = 0; k < source->m; k++) {
-        const double own = source->left[r * source->m + k], *restrict others = source->right + k * q;
-        for (index_t c = 0; c < q; c++)
-            row[c] += own * others[c];
-    }
-    if (source->degree == 0)
-        for (index_t c = 0; c < q; c++)
-            row[c] = exp_below_f8(row[c]);
-    else if (source->degree > 1)
-        for (index_t c = 0; c < q; c++)
-            row[c] = power(row[c], source->degree);
-}
-
-/* Pair steps with rows to compute; else as solve_pairs_held. */
-API void solve_pairs_computed(index_t q, index_t m, index_t k, index_t l, index_t r, index_t w, index_t v,
-                                 index_t e, const double *left, const double *right, index_t degree,
-                                 const double *diagonal,
-                                 double *g, double *beta, const double *ends, const double *slopes, double tol,
-                                 index_t steps, double *K, float *ease, double *room, index_t *place,
-                                 index_t *counts) {
-    const computed_rows source = {q, m, left, right, degree};
-    const pieces phi = {q, k, ends, slopes};
-    solve_pairs_f8(compute_row, &source, &phi, diagonal, g, beta, tol, steps, (rows_f8){r, w, 0, K, ease, place}, room,
-                   counts);
-}

@@ -7,7 +7,7 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
-from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, solve_pairs
+from polyopt.margin.decomposition.driver import CachedRows, solve_pairs
 from polyopt.margin.decomposition.state import _combine, derivatives, gather_square
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
@@ -222,29 +222,6 @@ def test_a_sample_without_an_output_never_moves(place):
     assert beta[place] == 0.0
 
 
-@pytest.mark.parametrize("degree", [0, 1, 3])
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 16])
-@pytest.mark.parametrize("q", [1, 2, 7, 8, 19])
-def test_rows_are_computed_from_factors(q, m, degree):
-    """Powers of products and, for degree 0, exponentials of products: those above 0 count as 0."""
-    check_computed(np.random.default_rng(100 * q + m), q, m, degree, 4)
-
-
-@drawn_calls("solve_pairs_computed")
-def test_drawn_steps_on_computed_rows(rng):
-    sizes = length(rng, 30, least=1), length(rng, 17, least=1)
-    check_computed(rng, *sizes, pick(rng, [0, 1, 2, 3]), int(rng.integers(0, 4)))
-
-
-def check_computed(rng, q, m, degree, steps):
-    left = shifted(rng.normal(size=(q, m)))
-    right = shifted(-left if degree == 0 else left)
-    products = left @ right.T
-    K = np.exp(np.minimum(products, 0.0)) if degree == 0 else products**degree
-    source = ComputedRows(left, np.ascontiguousarray(right.T), degree)
-    assert_steps(source, K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
-
-
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
 def test_steps_end_before_there_is_no_room(rows):
     """For a step there must be room for two rows more, unless there is room for all."""
@@ -262,8 +239,5 @@ def test_steps_end_before_there_is_no_room(rows):
 def test_no_samples_take_no_steps():
     none, phi = np.zeros(0), Pieces(np.zeros((2, 0)), np.zeros((3, 0)))
     places = np.zeros(0, dtype=np.int64)
-    for source in (
-        CachedRows(np.zeros((2, 3)), places, places),
-        ComputedRows(np.zeros((0, 3)), np.zeros((3, 0)), 0),
-    ):
-        assert solve_pairs(source, none, none, none, phi, 1e-3, 5, 10) == (0, 0)
+    source = CachedRows(np.zeros((2, 3)), places, places)
+    assert solve_pairs(source, none, none, none, phi, 1e-3, 5, 10) == (0, 0)

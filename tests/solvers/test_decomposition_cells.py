@@ -22,7 +22,7 @@ from polyopt.margin.decomposition.state import Dual, RowCache, State
 
 # Clusters of 50 samples, in machines that would have none, with rows in single precision.
 SMALL = Options(
-    max_walk_row_work=0.0, min_cluster_start_samples=101, cluster_samples=50, max_small_samples=0,
+    min_cluster_start_samples=101, cluster_samples=50, max_small_samples=0,
     min_bounded_share=0.0, min_bounded_per_free=0.0,
 )  # fmt: skip
 Decomposition = partial(decomposition.Decomposition, options=SMALL)

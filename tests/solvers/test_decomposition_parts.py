@@ -23,11 +23,11 @@ from polyopt.margin import decomposition
 from polyopt.margin.certify import certify_rmm
 from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition import state as cache_module
-from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, StallDetector, solve_pairs
+from polyopt.margin.decomposition.driver import CachedRows, StallDetector, solve_pairs
 from polyopt.margin.decomposition.newton import ActiveSet
 from polyopt.margin.decomposition.state import Dual, RowCache
 
-SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
+SETS = Options()
 Decomposition = partial(decomposition.Decomposition, options=SETS)
 solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)
 
@@ -176,25 +176,6 @@ def test_pair_steps_solve_a_working_set(B, blobs):
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-7)
 
 
-COMPUTABLE = [RBF, Kernel("linear"), Kernel("poly", 0.2, 1, 0.3), Kernel("poly", 0.2, 3, 1.0)]
-
-
-@pytest.mark.parametrize("kernel", COMPUTABLE)
-def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
-    X, y = blobs
-    K, n = kernel(X), len(y)
-    dual, ends = Dual(hinge_families(y, np.ones(n), 1.3)), []
-    factors = RowCache(SampleGram(X, kernel), 1e6, np.float64).factors()
-    for source in (ComputedRows(*factors), whole(K)):
-        beta, g = np.zeros(n), np.zeros(n)
-        taken, count = solve_pairs(source, K.diagonal().copy(), g, beta, dual.phi, 1e-3, n, 20)
-        assert 0 < taken <= 20
-        assert 0 < count <= 2 * taken
-        assert g == pytest.approx(K @ beta, abs=1e-10)
-        ends.append(dual.values(beta, g)["bound"])
-    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
-
-
 def test_a_violation_that_only_rounding_makes_moves_no_pair():
     # 1 - g[0] is one digit of rounding above -1 - g[1], but the sum of all four loses it: no pair gains.
     y, g, beta = np.array([1.0, -1.0]), np.array([0.75 - 2.0**-53, -1.25]), np.zeros(2)
@@ -208,13 +189,6 @@ def test_a_violation_that_only_rounding_makes_moves_no_pair():
     assert np.isfinite(g).all()
 
 
-def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
-    X = rng.normal(size=(12, 4))
-    kernel = Kernel("poly", 0.2, 2, -0.5)
-    left, right, degree = RowCache(SampleGram(X, kernel), 1e6, np.float64).factors()
-    assert (left @ right) ** degree == pytest.approx(kernel(X), abs=1e-13)
-
-
 def test_outputs_at_a_few_samples_are_those_of_the_whole_matrix(rng):
     X, some = rng.normal(size=(900, 5)), np.array([3, 500, 7])
     coefficients = np.where(rng.random(900) < 0.7, rng.normal(size=900), 0.0)
@@ -226,14 +200,6 @@ def test_outputs_at_a_few_samples_are_those_of_the_whole_matrix(rng):
     assert (outputs_at(SampleGram(X, RBF), some, np.zeros(900)) == 0.0).all()
 
 
-def test_there_are_no_such_rows_of_other_machines(rng):
-    X = rng.normal(size=(30, 4))
-    for gram in (MatrixGram(X @ X.T), SampleGram(sp.csr_array(X), RBF), SampleGram(X, Kernel("sigmoid", 0.1)),
-                 SampleGram(X, Kernel(a_kernel_without_a_name))):  # fmt: skip
-        assert RowCache(gram, 1e6, np.float64).factors() is None
-    assert RowCache(SampleGram(X, RBF), 1e6, np.float32).factors() is None
-
-
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
 def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs):
     X, y = blobs
@@ -241,24 +207,6 @@ def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs):
     found = solve_decomposition(SampleGram(X, RBF), rows, tol=tol, options=Options())
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-10 * found.objective
-
-
-@given(st.integers(0, 10**6), st.sampled_from(COMPUTABLE), st.sampled_from([np.inf, 0.5, 1.0, 1.2]),
-       st.floats(-2, 4))  # fmt: skip
-def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel, B, size):
-    """On like samples, few distinct ones, and any costs; where the pair steps do not end, the sets go on."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 120))
-    X = rng.normal(size=(n, 3))[rng.integers(0, n, n)]
-    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
-    C, gram = 10.0**size * rng.uniform(0.5, 1.0, n), SampleGram(X, kernel)
-    bounds, few = [], int(rng.integers(2, 300))
-    for work, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
-        options = Options(max_walk_row_work=work, max_walk_steps=steps)
-        found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6, options=options)
-        assert found.status in (Status.SOLVED, Status.INACCURATE)
-        bounds.append(found.bound)
-    assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
 
 
 # -- the active set ----------------------------------------------------------------------------
@@ -390,24 +338,6 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
         assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     else:
         assert solution.status is Status.STALLED
-
-
-def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
-    gram, y, C = overlapping
-    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), driver.solve_pairs
-
-    def wild(rows, diagonal, g, beta, *rest):
-        taken = solve(rows, diagonal, g, beta, *rest)
-        if isinstance(rows, ComputedRows):
-            g[0], beta[0] = np.inf, 1e308
-        return taken
-
-    monkeypatch.setattr(driver, "solve_pairs", wild)
-    machine = Decomposition(gram, options=Options())
-    solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
-    assert solution.status is Status.SOLVED
-    assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
-    assert not machine._run.has_restarted  # nothing had to begin anew
 
 
 def test_a_run_whose_dual_value_no_longer_rises_is_seen():

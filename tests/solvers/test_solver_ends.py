@@ -23,7 +23,7 @@ from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition.newton import ActiveSet
 from polyopt.margin.decomposition.state import Dual
 
-SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
+SETS = Options()
 solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)
 
 HEAVY = [  # kernel, C, B: a small violation is dear here

@@ -21,8 +21,8 @@ the last set, because they are likely to change again and their kernel rows are 
 A subproblem is solved by pair steps, as in SMO: the first variable has the largest derivative φ'(β_i+) − g_i,
 the second the largest increase of the dual to second order (Fan, Chen & Lin 2005). A pair moves to the
 optimum on its line or to the next breakpoint of either φ; beyond it, the multiplier of another family
-changes. Kernel rows are obtained when they are first needed: from the cache, or computed one at a time from
-few features. The steps are in polyopt/native/decomposition.inc.
+changes. Kernel rows are gathered when they are first needed. The steps are in
+polyopt/native/decomposition.inc.
 
 References
 ----------
@@ -64,16 +64,12 @@ _MEGABYTE = 2.0**20  # bytes
 # Take up to `steps` pair steps, which change g and beta ("!" marks arrays that are written to); counts =
 # (steps taken, kernel rows read). K, inverse_curvature, work and row_of are work arrays for w = q rounded up
 # to a multiple of 8: kernel rows, inverse curvatures of their pairs, further numbers, each sample's row.
-_SHARED_ARGUMENTS = (
-    "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
-    "K!: T (r, w); inverse_curvature!: f4 (r, w); work!: f8 (v, w); row_of!: i8 (q); counts!: i8 (e)"
-)
-_solve_cached = kernel(
-    "solve_pairs_held", "table: T (s, n); slots: i8 (q); positions: i8 (q); " + _SHARED_ARGUMENTS, T="f8 f4"
-)
-_solve_computed = kernel(
-    "solve_pairs_computed",
-    "left: f8 (q, m); right: f8 (m, q); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
+_solve_pairs = kernel(
+    "solve_pairs_held",
+    "table: T (s, n); slots: i8 (q); positions: i8 (q); diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); "
+    "ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; K!: T (r, w); inverse_curvature!: f4 (r, w); "
+    "work!: f8 (v, w); row_of!: i8 (q); counts!: i8 (e)",
+    T="f8 f4",
 )
 
 
@@ -106,16 +102,8 @@ class CachedRows(NamedTuple):
     positions: Samples
 
 
-class ComputedRows(NamedTuple):
-    """Kernel rows to compute: row r is ``(left[r] @ right)**degree``, for degree 0 ``exp`` of it."""
-
-    left: Vector
-    right: Vector
-    degree: int
-
-
 def solve_pairs(
-    source: CachedRows | ComputedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
+    source: CachedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
     max_rows: int, max_steps: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take pair steps until m − M ≤ tol, changing beta and g (q,); return the numbers of steps and rows.
@@ -126,8 +114,7 @@ def solve_pairs(
     shape = max(1, min(q, max_rows)), -(-q // _LANES) * _LANES
     K, inverse_curvature = np.empty(shape, source[0].dtype), np.empty(shape, np.float32)
     work, row_of, counts = np.empty((3, shape[1])), np.empty(q, np.int64), np.empty(2, np.int64)
-    solve = _solve_cached if isinstance(source, CachedRows) else _solve_computed
-    solve(*source, diagonal, g, beta, *phi, tol, max_steps, K, inverse_curvature, work, row_of, counts)
+    _solve_pairs(*source, diagonal, g, beta, *phi, tol, max_steps, K, inverse_curvature, work, row_of, counts)
     taken, read = counts.tolist()
     return taken, read
 
@@ -245,6 +232,8 @@ class _Run:
         self._newton = NewtonPhase(state, history)
         self.has_restarted, self._stall_detector = False, StallDetector(state.options)
         self._refreshes = 0  # number of refreshes so far
+        # True if no phase to 1e-8 is left to be run: small machines are solved beyond the tolerance.
+        self._is_polished = tol <= 1e-8 or np.isfinite(history.limit) or not state.is_small
         self._next_rounding_check = 8  # iteration at which the rounding of g is measured next
         min_size, max_size = self._options.min_working_set, self._options.max_working_set
         self._set_size = min(max_size, max(min_size, state.gram.n // 8))
@@ -257,7 +246,6 @@ class _Run:
     def solve(self) -> Status:
         """Alternate working sets, for decreasing violations, with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
-        self._walk()
         target = max(tol, options.first_newton_violation)  # violation at which working sets stop next
         while True:
             if target < options.min_single_violation and state.violation() > target:
@@ -275,7 +263,10 @@ class _Run:
             if violation <= required and not state.is_accurate(tol, self._max_gap):
                 self._refresh(tol)
             elif violation <= required and self._is_optimal():
-                return self._final_status()
+                if self._is_polished:
+                    return self._final_status()
+                self._is_polished = True
+                self._newton.run(min(tol, 1e-8))  # of a small machine hardly more work than `tol`
             elif limit := self._history.reached_limit():
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
@@ -293,30 +284,6 @@ class _Run:
     def _final_status(self) -> Status:
         """Return SOLVED, or INACCURATE if rounding errors of the objective may exceed the allowed gap."""
         return Status.SOLVED if self._state.relative_rounding() <= self._max_gap else Status.INACCURATE
-
-    def _walk(self) -> None:
-        """Take pair steps over all samples if kernel rows are cheap (the walk); then try a Newton phase."""
-        state, options, n = self._state, self._options, self._state.gram.n
-        is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
-        target, violation = max(self._tol, options.walk_violation), state.violation()
-        if not is_cheap or np.isfinite(self._history.limit) or not state.all_active or violation <= self._tol:
-            return
-        factors = state.cache.factors()  # of ComputedRows; None for sparse samples or the sigmoid kernel
-        if factors is None:
-            return
-        self._history.record(violation)
-        beta, g = state.beta.copy(), state.g.copy()
-        taken, rows = solve_pairs(
-            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, target, options.max_walk_rows,
-            options.max_walk_steps,
-        )  # fmt: skip
-        if np.isfinite(g).all():  # no overflow
-            state.set_point(beta, g)
-        state.cache.computed += rows
-        self._newton.add_set(n, taken)
-        self._history.iteration += 1
-        if state.violation() <= target:
-            self._newton.run(min(self._tol, 1e-8))  # 1e-8 takes hardly more time than `tol`
 
     # -- working sets -------------------------------------------------------------------------
 

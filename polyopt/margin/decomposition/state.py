@@ -59,7 +59,6 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.kernels import (
     Gram,
     Panel,
-    SamplePanel,
     Samples,
     chunks,
     gram_matvec,
@@ -100,8 +99,8 @@ class Options:
     whose β_i are not at breakpoints, and its pivots change F. A refresh recomputes inaccurate scores.
 
     Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
-    samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
-    and max_walk_rows, by 4 to 10 % with max_working_set, subproblem_violation_ratio, first_newton_violation
+    samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set,
+    by 4 to 10 % with max_working_set, subproblem_violation_ratio, first_newton_violation
     and work_per_read, and by less than 4 % with every other field. The start from clusters was in none of
     the 20 runs.
     """
@@ -113,13 +112,6 @@ class Options:
     max_pair_steps_per_sample: int = 8  # pair steps of a subproblem before an active-set method takes over
     max_pivots: int = 1_000  # pivots of the active-set method in a subproblem
     sets_per_record: int = 10  # working sets between two records, and between two attempts to shrink
-
-    # The walk: initial pair steps over all samples of small machines. With a thousand samples, the calls for
-    # working sets take more time than the arithmetic; 325 small machines took 0.85 of scikit-learn's time.
-    max_walk_row_work: float = 128_000  # largest work of a kernel row for which there is a walk
-    max_walk_rows: int = 128  # largest number of kernel rows of the walk
-    max_walk_steps: int = 1_000  # largest number of its pair steps
-    walk_violation: float = 1e-3  # violation at which the walk ends, because Newton's method is faster
 
     # Precision of kernel rows and scores.
     max_small_samples: int = 2_000  # largest n of small machines, with rows in double precision at the start
@@ -337,10 +329,6 @@ class RowCache:
         self._slot[missing] = slots
         self._last_use[slots] = self._time
         return slots
-
-    def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return left, right and p: row i is ``(left[i] @ right)**p``, ``exp`` of it for p = 0; or None."""
-        return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_cached(self, samples: Samples) -> NDArray[np.bool_]:
         """Return the mask of these samples whose rows are cached."""
