@@ -166,14 +166,9 @@ _LIFTED_FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **FACE_LETTERS}
 
 
 def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """State one face of the fixed-assignment program with loss="sum".
+    """State one face of the fixed-assignment program with loss="sum"; C is 0 for positives of other faces.
 
-    Parameters
-    ----------
-    X, y
-        As in :func:`formulations.cpm.fixed_assignment`.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample: 0 for the positives assigned to other faces.
+    Arguments as in :func:`fixed_assignment`.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -437,15 +432,7 @@ def mixed_integer(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
 ) -> Program:  # fmt: skip
-    """State the machine over all assignments.
-
-    Parameters
-    ----------
-    X, y, n_faces, C, loss, margin
-        As in :func:`fixed_assignment`.
-    upper : float, optional
-        As in :func:`big_m`.
-    """
+    """State the machine over all assignments; arguments as in :func:`fixed_assignment` and :func:`big_m`."""
     X, y = as_data(X, y)
     check_loss(loss)
     one_of("margin", margin, ("total", "worst"))

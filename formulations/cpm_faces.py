@@ -121,12 +121,7 @@ _INTEGER_SOURCE = f"{PAPER}, {SOURCE}, with integer coefficients"
 def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Program:
     """State the face with at most s features, over all choices of them; SCIP solves it.
 
-    Parameters
-    ----------
-    X, y, C
-        As in :func:`formulations.cpm.face`.
-    s : int
-        Largest number of features, at least 1.
+    Arguments as in :func:`formulations.cpm.face`, and s, at least 1.
     """
     X, y = as_data(X, y)
     whole("s", s)
@@ -159,12 +154,7 @@ def subset_relaxation(
 ) -> Program:
     """State the perspective relaxation: its value is a lower bound for every choice of s features.
 
-    Parameters
-    ----------
-    X, y, s, C
-        As in :func:`subset_face`.
-    given : array_like of shape (m,), optional
-        g: 1 for required features, else 0; by default none is required.
+    Arguments as in :func:`subset_face`; `given` is g, 1 for required features, else 0, by default all 0.
     """
     X, y, g = _subset_data(X, y, s, given)
     n, m = X.shape
@@ -251,16 +241,9 @@ def recover_subset(
 
 
 def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """State the face of integer coefficients at a fixed scale; SCIP solves it.
+    """State the face of integer coefficients at a fixed scale δ > 0, up to M ≥ 1; SCIP solves it.
 
-    Parameters
-    ----------
-    X, y, C
-        As in :func:`formulations.cpm.face`.
-    scale : float
-        δ, positive.
-    M : int
-        The largest coefficient, at least 1.
+    Arguments as in :func:`formulations.cpm.face`.
     """
     return _integer(X, y, scale, M, C, exact=True)
 

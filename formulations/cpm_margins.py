@@ -254,12 +254,7 @@ def _margin_rows(samples: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list
 def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State (2) as printed for a fixed assignment of all samples, but for norms of up to 1.
 
-    Parameters
-    ----------
-    X, y, n_faces
-        As in :func:`hard_total`.
-    assignment : array_like of int, shape (n,)
-        The face of each sample, negatives among them; every face needs a sample.
+    Arguments as in :func:`hard_total`, but negatives are assigned as well, and every face needs a sample.
     """
     samples, zeta = _one_face_each(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
     W = samples.faces()
@@ -358,10 +353,7 @@ def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLik
 def hard_face(X: MatrixLike, y: ArrayLike) -> Program:
     """State one face of (3): its margin is the inverse of the value.
 
-    Parameters
-    ----------
-    X, y
-        All negatives, and the positives assigned to the face.
+    Arguments as in :func:`hard_total`: all negatives, and the positives assigned to the face.
     """
     X, y = as_data(X, y)
     w = cp.Variable(X.shape[1] + 1, name="w")
@@ -386,14 +378,7 @@ def hard_face_dual(X: MatrixLike, y: ArrayLike) -> Program:
 def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """State (4)-(5) for a fixed assignment: the least sum of squared norms.
 
-    Parameters
-    ----------
-    X, y
-        Samples, and labels -1 inside and +1 outside.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
+    Arguments as in :func:`formulations.cpm.fixed_assignment`.
     """
     samples = MarginRows.of(X, y, n_faces, assignment)
     W = samples.faces()

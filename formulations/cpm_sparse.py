@@ -269,19 +269,9 @@ def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, *,
     penalty: FacePenalty,
 ) -> Program:  # fmt: skip
-    """State the machine with a penalty for a fixed assignment.
+    """State the machine with a penalty for a fixed assignment; a part of the penalty that is 0 has no rows.
 
-    Parameters
-    ----------
-    X, y, n_faces, assignment, C
-        As in :func:`formulations.cpm.fixed_assignment`.
-    penalty : FacePenalty
-        The penalty; a part that is 0 has no rows.
-
-    Returns
-    -------
-    Program
-        With the parameters C, Z, and lam and tau for parts that are not 0.
+    Arguments as in :func:`formulations.cpm.fixed_assignment`. The parameters are C, Z, lam and tau.
     """
     plain = cpm.fixed_assignment(X, y, n_faces, assignment, C)
     W = plain.variables["W"]

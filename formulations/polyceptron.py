@@ -234,12 +234,7 @@ def fixed_assignment(
 ) -> Program:  # fmt: skip
     """State all faces for a fixed assignment: the sum of the programs of :func:`cell`.
 
-    Arguments as in :func:`cell` and :func:`assignment_matrix`.
-
-    Returns
-    -------
-    Program
-        With the parameters C and Z; :func:`assignment_matrix` gives Z for another assignment.
+    Arguments as in :func:`cell` and :func:`assignment_matrix`, which gives the parameter Z.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -371,15 +366,9 @@ def mixed_integer(
 ) -> Program:  # fmt: skip
     """State the machine over all assignments; HiGHS and SCIP solve it.
 
-    Parameters
-    ----------
-    X, y, n_faces, C
-        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
-    radius : float
-        R, finite. In a wide box M_i is large, and M_i times the solver's tolerance on z is an error of the
-        scores: prefer a radius that is not much larger than the weights.
-    shares : ndarray of shape (n₋, n₊), optional
-        λ, at least 0; by default from :func:`shares_between`.
+    Arguments as in :func:`fixed_assignment`, with both classes and a finite radius, which should not be much
+    larger than the weights: M_i times the solver's tolerance on z is an error of the scores. `shares` are the
+    λ ≥ 0 (n₋, n₊), by default from :func:`shares_between`.
     """
     X, y = as_data(X, y)
     if not ((y > 0).any() and (y < 0).any()):

@@ -243,14 +243,9 @@ def _heading(kind: str, D: ArrayLike | None) -> dict[str, Any]:
 def qp(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """State the RMM as a quadratic program with bounding constraints, eq. (7).
+    """State the RMM as a quadratic program with bounding constraints, eq. (7); arguments as in :func:`qcqp`.
 
-    Parameters
-    ----------
-    X, y, C, B
-        As in :func:`qcqp`.
-    D : float or array_like of shape (n,), optional
-        Cost per unit beyond B, per sample; by default outputs beyond B are forbidden.
+    D is the cost per unit beyond B, one or (n,); by default outputs beyond B are forbidden.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -350,15 +345,7 @@ def qp_dual(
 def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """State the dual of the QP, eq. (8), for a Gram matrix.
-
-    Parameters
-    ----------
-    K : array_like of shape (n, n)
-        Symmetric positive semidefinite Gram matrix.
-    y, C, B, D
-        As in :func:`qp`.
-    """
+    """State the dual of the QP, eq. (8), for a Gram matrix K (n, n); arguments as in :func:`qp`."""
     K, y = as_data(K, y)
     return _dual_from_factor(gram_factor(K), y, C, B, D, "kernel_dual", {"K": K})
 
@@ -369,19 +356,8 @@ def subproblem(
 ) -> Program:  # fmt: skip
     """State subproblem (9): dual (8) over a working set, for decomposition (one working set at a time).
 
-    Parameters
-    ----------
-    K, y, C, B
-        As in :func:`kernel_dual`.
-    alpha, lam, lam_star : ndarray of shape (n,)
-        A feasible point of (8).
-    free : array_like of int
-        Working set: the samples whose alpha, lam and lam_star are free; at least one.
-
-    Returns
-    -------
-    Program
-        Its objective is that of (8) less a constant, the terms of the fixed multipliers alone.
+    Arguments as in :func:`kernel_dual`; alpha, lam and lam_star (n,) are a feasible point of (8), and `free`
+    has the indices of the working set. The objective lacks the terms of the others alone.
     """
     K, y = as_data(K, y)
     free = np.unique(np.asarray(free, dtype=int))

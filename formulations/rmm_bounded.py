@@ -98,18 +98,10 @@ def qp(
     X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """State the machine as a quadratic program.
+    """State the machine as a quadratic program, with the unlabelled samples U (k, m).
 
-    Parameters
-    ----------
-    X, y, C, B
-        As in :func:`formulations.rmm.qp`.
-    U : array_like or CSR matrix of shape (k, m)
-        Unlabelled samples.
-    training : bool
-        True for bounds at the labelled samples too; else at the unlabelled samples alone (class H).
-    D : float or array_like of shape (n + k,) or (k,), optional
-        Cost per unit beyond B; by default outputs beyond B are forbidden.
+    Without `training` the bounds are at the unlabelled samples alone (class H). Other arguments as in
+    :func:`formulations.rmm.qp`; D is one cost or one for each bounded sample.
     """
     Z, y = stacked(X, y, U)
     n, m = len(y), Z.shape[1]
@@ -170,21 +162,9 @@ def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """State the dual of the QP for a Gram matrix.
+    """State the dual of the QP for a Gram matrix of the n labelled samples, then the k unlabelled ones.
 
-    Parameters
-    ----------
-    K : array_like of shape (n + k, n + k)
-        Symmetric positive semidefinite Gram matrix of the labelled samples followed by the unlabelled ones.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C, B, training, D
-        As in :func:`qp`.
-
-    Raises
-    ------
-    ValueError
-        K is not symmetric positive semidefinite, or has no more rows than there are labels.
+    Arguments as in :func:`qp`; ValueError if K is not positive semidefinite, or has at most n rows.
     """
     y = as_labels(y)
     F = gram_factor(real_array("K", K))

@@ -191,14 +191,9 @@ def dual(
 def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
-    """State the Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
+    """State the Sigma-SVM dual for a Gram matrix K (n, n), not centred, in the corrected kernelised form.
 
-    Parameters
-    ----------
-    K : array_like of shape (n, n)
-        Symmetric positive semidefinite Gram matrix, not centred.
-    y, C, D, weights
-        As in :func:`primal`.
+    Arguments as in :func:`primal`.
     """
     K, y = as_data(K, y)
     kernel = CentredKernel(K, weights)

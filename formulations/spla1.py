@@ -83,7 +83,7 @@ LETTERS = {  # meaning of the letters in printed formulas
 
 
 def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
-    """State the logistic regression of one cell.
+    """State the logistic regression of one cell; ``program.set(C=...)`` takes the weights of another cell.
 
     Parameters
     ----------
@@ -93,11 +93,6 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
         Weight of each sample; 0 for those of other cells.
     ridge : float
         ρ, positive.
-
-    Returns
-    -------
-    Program
-        With the parameter C: ``program.set(C=...)`` takes the weights of another cell.
     """
     X, y = as_data(X, y)
     n, m = X.shape

@@ -118,18 +118,9 @@ def soft_margin(
     parameters: Mapping[str, cp.Parameter] | None = None, *,
     name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
 ) -> Program:  # fmt: skip
-    """State program (1) with additional rows on the outputs.
+    """State program (1) with additional rows, which `more_rows` returns from the outputs f = Xw + b.
 
-    Parameters
-    ----------
-    X, y, C
-        As in :func:`primal`.
-    more_rows : callable, optional
-        Returns the additional rows from the outputs f = Xw + b.
-    parameters : mapping of str to cvxpy.Parameter, optional
-        Parameters of the additional rows.
-    name, title, source, letters
-        The fields of the program with these names.
+    Arguments as in :func:`primal`; `parameters` are those of the additional rows.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -177,19 +168,9 @@ def dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """State the SVM dual, eq. (2), for a Gram matrix.
+    """State the SVM dual, eq. (2), for a symmetric positive semidefinite Gram matrix K (n, n).
 
-    Parameters
-    ----------
-    K : array_like of shape (n, n)
-        Symmetric positive semidefinite Gram matrix.
-    y, C
-        As in :func:`primal`.
-
-    Raises
-    ------
-    ValueError
-        K is not symmetric positive semidefinite.
+    Arguments as in :func:`primal`; ValueError for any other K.
     """
     K, y = as_data(K, y)
     title = "Support vector machine, kernel dual"

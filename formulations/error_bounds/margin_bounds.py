@@ -463,16 +463,10 @@ def linear_bound(
     X: MatrixLike, y: ArrayLike, w: ArrayLike, b: float = 0.0, U: MatrixLike | None = None,
     delta: float = 0.05, gamma: float | Literal["best"] = "best", form: Form | Literal["best"] = "best",
 ) -> MarginBound:  # fmt: skip
-    """Evaluate the theorem for a linear machine and the sample it was fitted to.
+    """Evaluate the theorem for a linear machine with weights w and the sample X, y it was fitted to.
 
-    Parameters
-    ----------
-    X, y, w, b
-        Samples (n, m) and labels (n,) of the training set, weights (m,) and intercept.
-    U : array_like or CSR matrix of shape (n_u, m), optional
-        Landmarks: samples that were not used in training, without labels.
-    delta, gamma, form
-        As in :func:`margin_bound`, with the same errors.
+    U (n_u, m) are the landmarks, samples without labels that were not used in training. Other arguments as in
+    :func:`margin_bound`.
     """
     X, y = as_data(X, y)
     w = np.asarray(w, dtype=float)

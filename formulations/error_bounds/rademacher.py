@@ -205,19 +205,8 @@ def plume_bound(
 ) -> PolytopeBound:
     """Evaluate the theorem for PLUME, for a fitted mixture of experts and the sample it was fitted to.
 
-    Parameters
-    ----------
-    X, W, delta
-        As in :func:`polytope_bound`, with the same errors.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    gamma : float
-        Sharpness κ of the gate, chosen independently of the sample.
-
-    Returns
-    -------
-    PolytopeBound
-        Bound on P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
+    Arguments as in :func:`polytope_bound`, but labels are +1 inside, and `gamma` is the gate's sharpness κ,
+    chosen independently of the sample. The margin, ``gamma`` of the result, is 1.
     """
     X, y, W = _checked(X, y, W)
     check_model(gamma, 0.0)

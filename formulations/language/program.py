@@ -136,18 +136,11 @@ class Program(Shown, Statement):
 
 @dataclass(frozen=True)
 class Duality:
-    """A primal program, its dual, and the map from dual variables back to primal ones.
+    """A primal program, its dual, and the map from dual variables back to primal ones."""
 
-    Attributes
-    ----------
-    primal, dual : Program
-        The pair; their optimal values are equal.
-    recover : callable
-        Function from the dual's variables to the primal's, both mappings of name to array.
-    """
-
-    primal: Program
-    dual: Program
+    primal: Program  #: the program
+    dual: Program  #: the program of equal optimal value
+    #: function from the dual's variables to the primal's, both mappings of name to array
     recover: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 
     def demonstrate(self) -> str:

@@ -40,30 +40,15 @@ _LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
 
 @dataclass(frozen=True)
 class Row:
-    """One named family of constraints.
+    """One named family of constraints."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the row, also in ``Solution.duals``.
-    constraint : cvxpy.Constraint
-        The constraints, as one array.
-    text : str
-        The row as the paper prints it, in plain text.
-    multiplier : str
-        The paper's letter for the multiplier.
-    says : str
-        Meaning of the multiplier, in words, with formulas between ``$``.
-    at : ndarray of int, optional
-        For each value of the text's free indices, the flat index in `constraint`, or -1 if the row is not
-        stated there. By default the free indices are the axes of `constraint`.
-    """
-
-    name: str
-    constraint: cp.Constraint
-    text: str
-    multiplier: str
-    says: str
+    name: str  #: name of the row, also in ``Solution.duals``
+    constraint: cp.Constraint  #: the constraints, as one array
+    text: str  #: the row as the paper prints it, in plain text
+    multiplier: str  #: the paper's letter for the multiplier
+    says: str  #: meaning of the multiplier, in words, with formulas between ``$``
+    #: for each value of the text's free indices, the flat index in `constraint`, or -1 if the row is not
+    #: stated there; by default the free indices are the axes of `constraint`
     at: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property
