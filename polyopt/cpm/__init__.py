@@ -8,6 +8,7 @@ ascent), ``global_search`` (branch and bound over assignments).
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``, large data in
 ``penalised_sgd``), ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
-Samples in blocks: ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream``,
+Samples in blocks: ``by_blocks``, with ``sgd_by_blocks``, ``alternating_by_blocks`` and
+``face_ascent_by_blocks`` (``block_ascent``). Then ``estimator``, which ``two_sides``, ``stream``,
 ``restricted_faces`` and ``duals`` (the table of multipliers) complete.
 """
