@@ -8,6 +8,7 @@ assignment), ``dual`` (the same by coordinate ascent), ``global_search`` (branch
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``),
 ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
-Samples in blocks: ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream`` and ``duals`` (the
-table of multipliers) complete.
+Samples in blocks: ``by_blocks``, with ``sgd_by_blocks``, ``alternating_by_blocks`` and
+``face_ascent_by_blocks`` (``block_ascent``). Then ``estimator``, which ``two_sides``, ``stream`` and
+``duals`` (the table of multipliers) complete.
 """

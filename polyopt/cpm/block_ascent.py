@@ -79,12 +79,12 @@ class BlockAscent(FaceAscent):
     """
 
     def __init__(
-        self, rows: Rows, outside: NDArray[np.bool_], costs: Vector, assigned: Integers, W: Vector,
+        self, rows: Rows, outside: NDArray[np.bool_], costs: Vector, assigned: NDArray[Any], W: Vector,
         pairs: Pairs, *, scale: float = 1.0, single: bool = False, seed: Seed = 0,
     ):  # fmt: skip
         K = len(W)
         y, caps = np.where(outside, 1.0, -1.0), np.repeat(costs[:, None], K, axis=1)
-        super().__init__(rows, y, caps, assigned, scale=scale, single=single, seed=seed)
+        super().__init__(rows, y, caps, assigned.astype(np.int64), scale=scale, single=single, seed=seed)
         samples, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
         self.alpha[samples, faces] = pairs.alpha
         self._initial_pairs, self._initial_W = (samples, faces, pairs.alpha), np.array(W)

@@ -27,7 +27,9 @@ from polyopt.scale.fitting import fit_pairs
 _MAX_EXACT_FEATURES = 256  # above, solver="auto" is "dual"; a matrix of a block has m² numbers
 
 
-def fit_polytope(machine: Any, *blocks: Any, resume: Any = None) -> Any:
+def fit_polytope(
+    machine: Any, X: Any, y: Any, sample_weight: Any, executor: Any, checkpoint: Any, resume: Any
+) -> Any:
     """Fit a machine to samples in blocks, arguments of :func:`fit_pairs`; return the machine."""
     sgd = machine.sgd
     unsupported = {
@@ -46,7 +48,7 @@ def fit_polytope(machine: Any, *blocks: Any, resume: Any = None) -> Any:
         raise ValueError("feature_scale is for solver='dual': of samples in blocks 'exact' takes X as it is")
     if machine._incumbent is not None and resume is not None:
         raise ValueError("begin_from starts a fit, and resume continues one that has begun: give one")
-    fit_pairs(machine, _fit_pair, *blocks, resume)
+    fit_pairs(machine, _fit_pair, X, y, sample_weight, executor, checkpoint, resume)
     return machine
 
 

@@ -337,7 +337,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return super().fit(X, y, sample_weight)  # type: ignore[arg-type]
         from polyopt.cpm.by_blocks import fit_polytope
 
-        return fit_polytope(self, X, y, sample_weight, executor, checkpoint, resume=resume)
+        return fit_polytope(self, X, y, sample_weight, executor, checkpoint, resume)
 
     def fit_from(
         self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,

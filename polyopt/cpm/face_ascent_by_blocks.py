@@ -229,11 +229,11 @@ class FaceAscents:
         """Take passes through the blocks; return False if time is over before they end."""
         slopes = np.full(self._K, np.inf)
         for _ in range(self._options.max_passes_by_blocks):
-            settings = self._pair, self._scale, slopes
-            end = self._visit(
-                climb_block, (self._W, np.zeros(self._K)),
-                lambda number, settings=settings: (*settings, self._pairs[number]), is_over,
-            )  # fmt: skip
+
+            def arguments(number: int, slopes: Vector = slopes) -> tuple[Any, ...]:
+                return self._pair, self._scale, slopes, self._pairs[number]
+
+            end = self._visit(climb_block, (self._W, np.zeros(self._K)), arguments, is_over)
             if end is None:
                 return False
             self._W, slopes = end
@@ -269,7 +269,7 @@ class FaceAscents:
             return False
         if parts:
             X, outside, weights = concatenate(parts)
-            active = [Pairs(*(column[pairs.active] for column in pairs)) for pairs in self._pairs]
+            active = [_select(pairs, pairs.active) for pairs in self._pairs]
             offsets = np.cumsum([0, *map(len, rows)])[:-1]
             places = [
                 offset + np.searchsorted(each, pairs.rows)
@@ -289,6 +289,10 @@ class FaceAscents:
                 pairs.active[pairs.active] = is_active
         self._passes += 1
         return True
+
+
+def _select(pairs: Pairs, mask: Any) -> Pairs:
+    return Pairs(*(column[mask] for column in pairs))
 
 
 # -- steps on a block ---------------------------------------------------------------------------------

@@ -426,7 +426,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         heading = heading_of(X)
         validated(self, X if heading is None else heading, reset=False, skip_check_array=True)
         nameless = self.without_data()  # its partitions are matrices, in the order of the checked names
-        vars(nameless).pop("feature_names_in_", None)
+        nameless.__dict__.pop("feature_names_in_", None)
         return map_rows(X, getattr(nameless, method))
 
     def _scorable(self, X: SamplesLike) -> Any:

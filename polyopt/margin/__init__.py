@@ -7,6 +7,6 @@ The programs are in ``formulations`` (``svm``, ``sigma_svm``, ``rmm``, ``rmm_bou
   machines, by blocks of samples), ``path`` (solutions for a sequence of bounds B);
 * certificates: ``geometry`` (feature spaces), ``certificate`` (primal value, dual bound and residuals),
   ``certificate_by_blocks``, ``certify`` (from data and solution vectors), ``claim`` (for claim files);
-* estimators: ``fit`` (the base class), ``svm``, ``sigma_svm``, ``rmm``; ``kernel_classifier`` and
-  ``kernel_scorer`` (predictions), ``bounds`` (generalisation bounds).
+* estimators: ``fit`` (the base class), ``by_blocks`` (samples in blocks), ``svm``, ``sigma_svm``, ``rmm``;
+  ``kernel_classifier`` and ``kernel_scorer`` (predictions), ``bounds`` (generalisation bounds).
 """

@@ -32,7 +32,7 @@ from polyopt.estimators.frames import column_names, refuse_dates
 from polyopt.scale.blocks import Checksum, check_block, row_matrix
 from polyopt.scale.crew import Change, Crew, Recipe
 from polyopt.scale.executor import Executor
-from polyopt.scale.on_worker import Missing, Part, answer, forget, hold, samples_at
+from polyopt.scale.on_worker import Missing, Part, answers, forget, hold, samples_at
 from polyopt.scale.sources import Arrays, Source
 
 if TYPE_CHECKING:
@@ -59,19 +59,20 @@ class _Tasks:
         self._homes: dict[int, str] = {}  # of blocks that have one, the worker that keeps their state
 
     def _run(
-        self, numbers: Iterable[int], send: Callable[[int], Future],
+        self, numbers: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
         is_over: Callable[[], bool] = lambda: False,
     ) -> dict[int, Any] | None:  # fmt: skip
-        """Return the result of a task for each number, which `send` sends; None if time is over.
+        """Return the results by number; None if time is over.
 
+        send: sends tasks for some numbers, and returns those of each; a task has a list of their results.
         RuntimeError: no worker or no scheduler for some time.
         """
         left, failures = list(numbers), 0
         results: dict[int, Any] = {}
-        under_way: dict[Future, int] = {}
+        under_way: dict[Future, list[int]] = {}
         try:
             while left or under_way:
-                under_way |= {send(number): number for number in left}
+                under_way |= send(left)
                 if is_over():
                     return None
                 ended = {future: under_way.pop(future) for future in self._ended(under_way)}
@@ -79,11 +80,12 @@ class _Tasks:
                     failures += 1
                     self._tolerate(error, failures)
                 fetched = self._fetch([future for future in ended if future.status == "finished"], is_over)
-                answers = {n: fetched[future.key] for future, n in ended.items() if future.key in fetched}
-                results |= {n: each for n, each in answers.items() if not isinstance(each, Missing)}
-                left = [number for number in ended.values() if number not in results]
+                for future, group in ended.items():
+                    answered = zip(group, fetched.get(future.key, ()), strict=False)
+                    results |= {n: each for n, each in answered if not isinstance(each, Missing)}
+                left = [number for group in ended.values() for number in group if number not in results]
                 if left or (under_way and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
-                    left += [under_way.pop(future) for future in self._lost(under_way, left)]
+                    left += [n for future in self._lost(under_way, left) for n in under_way.pop(future)]
         finally:
             self._cancel(list(under_way))
         return results
@@ -101,7 +103,7 @@ class _Tasks:
         workers_of(self._client)
         self._last_check = time.monotonic()
 
-    def _lost(self, under_way: dict[Future, int], missing: list[int]) -> list[Future]:
+    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
         """Find new homes; cancel and return the tasks whose blocks have got one.
 
         Dask itself repeats tasks that have no home.
@@ -109,7 +111,8 @@ class _Tasks:
         """
         before = dict(self._homes)
         self._find_homes(rebalance=False)
-        lost = [future for future, n in under_way.items() if self._homes.get(n) != before.get(n)]
+        moved = {number for number, home in self._homes.items() if home != before.get(number)}
+        lost = [future for future, numbers in under_way.items() if moved.intersection(numbers)]
         self._cancel(lost)
         return lost
 
@@ -170,7 +173,7 @@ class DaskExecutor(_Tasks, Executor):
         """Return the results of a step as of :meth:`Executor.each`, by a task for each block."""
         found = self._run(
             [number for number, more in enumerate(arguments) if more is not None],
-            lambda number: self._send(step, number, arguments[number] or ()),
+            lambda numbers: {self._send(step, n, arguments[n] or ()): [n] for n in numbers},
             is_over or (lambda: False),
         )
         return None if found is None else [found[number] for number in sorted(found)]
@@ -181,16 +184,16 @@ class DaskExecutor(_Tasks, Executor):
     ) -> tuple[Any, list[Any]] | None:  # fmt: skip
         """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
 
-        def send(_: int) -> Future:
+        def send(_: list[int]) -> dict[Future, list[int]]:
             last, results = (state, None), []
             for number, more in stops:
                 last = self._send(step, number, more, last)
                 results.append(self._client.submit(getitem, last, 1, key=_key(), pure=False))
-            return self._client.submit(_end, last, results, key=_key(), pure=False)
+            return {self._client.submit(_end, last, results, key=_key(), pure=False): [0]}
 
         if not stops:
             return state, []
-        found = self._run([0], send, is_over or (lambda: False))
+        found = self._run([0], lambda left: send(left) if left else {}, is_over or (lambda: False))
         return None if found is None else found[0]
 
     def _send(
@@ -203,9 +206,9 @@ class DaskExecutor(_Tasks, Executor):
         )  # fmt: skip
 
 
-def _end(last: tuple[Any, Any], results: list[Any]) -> tuple[Any, list[Any]]:
+def _end(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, list[Any]]]:
     """Return the final state of a chain, which comes with the last result, and all results."""
-    return last[0], results
+    return [(last[0], results)]
 
 
 def _key() -> str:
@@ -216,11 +219,13 @@ def _take(
     step: Callable[..., Any], part: Part, checksum: Checksum | None, number: int, arguments: tuple[Any, ...],
     last: tuple[Any, Any] | None,
 ) -> Any:  # fmt: skip
-    """Take a step on a worker."""
+    """Take a step on a worker; return its results as a list, or in a chain the next state and the result."""
     hold()
     with single_threaded_blas():
         samples = check_block(samples_at(part, number), number, checksum, whole=False)
-        return step(*(() if last is None else last[:1]), samples, number, *arguments)
+        if last is None:
+            return [step(samples, number, *arguments)]
+        return step(last[0], samples, number, *arguments)
 
 
 class DaskBlocks(_Tasks, Crew):
@@ -237,6 +242,7 @@ class DaskBlocks(_Tasks, Crew):
         _Tasks.__init__(self, client, parts)
         Crew.__init__(self)
         self._recipe, self._name, self._checksums = recipe, name, checksums
+        self._threads: dict[str, int] = {}  # of each worker
         self._n_applied = dict.fromkeys(range(len(parts)), 0)  # changes of the log that blocks have applied
         # A block without a sample of the two classes has the result None, and is left out.
         self._numbers = list(self._n_applied)
@@ -255,20 +261,32 @@ class DaskBlocks(_Tasks, Crew):
     def _results(self, ask: Change | None) -> list[Any]:
         if time.monotonic() > self._last_check + _WORKER_POLL_SECONDS:
             self._find_homes()
-        found = self._run(self._numbers, lambda number: self._send(number, ask))
+        found = self._run(self._numbers, lambda numbers: self._send_groups(numbers, ask))
         assert found is not None
         self._n_applied |= dict.fromkeys(found, len(self.log))
         return [found[number] for number in self._numbers]
 
-    def _send(self, number: int, ask: Change | None) -> Future:
-        begins = self._n_applied[number]
+    def _send_groups(self, numbers: list[int], ask: Change | None) -> dict[Future, list[int]]:
+        """Send tasks of blocks with one home, at one position of the log: a task for each thread."""
+        by_home: dict[tuple[str, int], list[int]] = {}
+        for number in numbers:
+            by_home.setdefault((self._homes[number], self._n_applied[number]), []).append(number)
+        sent = {}
+        for (home, _), blocks in by_home.items():
+            size = -(-len(blocks) // self._threads.get(home, 1))
+            for group in (blocks[k : k + size] for k in range(0, len(blocks), size)):
+                sent[self._send(group, ask)] = group
+        return sent
+
+    def _send(self, numbers: list[int], ask: Change | None) -> Future:
+        begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
         return self._client.submit(
-            answer, self._name, number, self._recipe, self.parts[number], self._checksums[number],
-            self.log[begins:], begins, ask,
-            key=_key(), pure=False, workers=[self._homes[number]], retries=0,
+            answers, self._name, numbers, self._recipe, [self.parts[n] for n in numbers],
+            [self._checksums[n] for n in numbers], self.log[begins:], begins, ask,
+            key=_key(), pure=False, workers=[home], retries=0,
         )  # fmt: skip
 
-    def _lost(self, under_way: dict[Future, int], missing: list[int]) -> list[Future]:
+    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
         self._n_applied |= dict.fromkeys(missing, 0)
         return super()._lost(under_way, missing)
 
@@ -277,7 +295,8 @@ class DaskBlocks(_Tasks, Crew):
 
         rebalance: True to move blocks from workers with more than their equal number to others.
         """
-        workers = workers_of(self._client)
+        self._threads = workers_of(self._client)
+        workers = sorted(self._threads)
         max_blocks = -(-len(self.parts) // len(workers))
         homes: dict[int, str] = {}
         load = Counter(dict.fromkeys(workers, 0))
@@ -307,16 +326,16 @@ class DaskBlocks(_Tasks, Crew):
         return {number: workers_by_key.get(part.key, ()) for number, part in futures.items()}
 
 
-def workers_of(client: Client) -> list[str]:
-    """Return the living workers in order; RuntimeError if there are none for some time."""
+def workers_of(client: Client) -> dict[str, int]:
+    """Return the living workers with their threads; RuntimeError if there are none for some time."""
     start = last_reply = time.monotonic()
     while True:
         now = time.monotonic()
         with suppress(Exception):
-            workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
+            threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
             last_reply = now
-            if workers:
-                return sorted(workers)
+            if threads:
+                return {worker: max(int(count), 1) for worker, count in threads.items()}
         if now - last_reply > _SCHEDULER_SECONDS or client.status == "closed":
             raise RuntimeError(
                 "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "

@@ -73,6 +73,15 @@ def answer(
             place.block.detach()
 
 
+def answers(
+    name: str, numbers: Sequence[int], recipe: Recipe, parts: Sequence[Part],
+    checksums: Sequence[Checksum | None], *change: Any,
+) -> list[Any]:  # fmt: skip
+    """Return the results of :func:`answer` for some blocks."""
+    each = zip(numbers, parts, checksums, strict=True)
+    return [answer(name, number, recipe, part, checksum, *change) for number, part, checksum in each]
+
+
 def forget(name: str) -> None:
     """Release the blocks whose names begin so."""
     for key in [key for key in _places if key[0].startswith(name)]:

@@ -53,7 +53,7 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     X, y, weights = data
     phases = [("facts", 2), (None, 9), ("prove", 3)]
     wanted = bits_of_faces(polytopes().fit(scale.Arrays(X, y, weights, rows=CHUNK)))
-    killed = killing(client, monkeypatch, DaskBlocks, lambda crew, number, ask: ask and ask.name, phases)
+    killed = killing(client, monkeypatch, DaskBlocks, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
     assert bits_of_faces(polytopes().fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
@@ -99,15 +99,15 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     wanted = bits(SVM(kernel="linear").fit(source))
     send, homes, asked = executor.DaskBlocks._send, [], []
 
-    def sending(self, number, ask):
+    def sending(self, numbers, ask):
         asked.append("change" if ask is None else ask.name)
         if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 5):
             client.cluster.scale(3)
             client.wait_for_workers(3)
         if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 20):
             client.retire_workers([homes[0]], close_workers=True)
-        homes.append(self._homes[number])
-        return send(self, number, ask)
+        homes.append(self._homes[numbers[0]])
+        return send(self, numbers, ask)
 
     monkeypatch.setattr(executor, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
     monkeypatch.setattr(executor.DaskBlocks, "_send", sending)
@@ -126,10 +126,10 @@ def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatc
     source = scale.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
     send = DaskBlocks._send
 
-    def sending(self, number, ask):
+    def sending(self, numbers, ask):
         if ask is not None and ask.name == "survey":
             (tmp_path / "X.npy").unlink(missing_ok=True)
-        return send(self, number, ask)
+        return send(self, numbers, ask)
 
     monkeypatch.setattr(DaskBlocks, "_send", sending)
     with pytest.raises(FileNotFoundError, match=r"X\.npy"):
