@@ -5,7 +5,7 @@ scores. The number `side` is +1 if ``classes_[1]`` is outside the polytope, −1
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.language.clock import Clock
 from polyopt.base.parallel import run_tasks
@@ -17,21 +17,32 @@ if TYPE_CHECKING:
 BOTH = "both"  # the `inside_label` for two polytopes
 
 
+class _Side(NamedTuple):
+    """A machine to be fitted to one side; `X` to `side` are the arguments of its ``_fit_side``."""
+
+    machine: Any
+    X: Any
+    y: Any
+    weights: Any
+    rows: Any
+    side: float
+    part: Part  # its part of the time limit
+
+
 def fit_sides(machine: Any, X: Any, y: Any, weights: Any, rows: Any) -> None:
     """Fit a machine to each side, and set those of `machine`; both have a part of the time limit."""
     clock = Clock(machine.time_limit)
     tasks = [
-        (one_sided(machine), (X, y, weights, rows, side), Part("side", number, 2, clock, machine.n_jobs))
+        _Side(one_sided(machine), X, y, weights, rows, side, Part("side", number, 2, clock, machine.n_jobs))
         for number, side in enumerate((1.0, -1.0))
     ]
     set_sides(machine, run_tasks(_fit_side, tasks, machine.n_jobs, "side"))
 
 
-def _fit_side(task: tuple[Any, tuple[Any, ...], Part]) -> Any:
-    machine, arguments, part = task
-    with part.of_fit(machine):
-        machine._fit_side(*arguments)
-    return machine
+def _fit_side(task: _Side) -> Any:
+    with task.part.of_fit(task.machine):
+        task.machine._fit_side(task.X, task.y, task.weights, task.rows, task.side)
+    return task.machine
 
 
 def one_sided(machine: Any) -> Any:

@@ -95,7 +95,6 @@ def public_callables():
             found[f"{module.__name__}.{name}"] = getattr(module, name)
     for name in FAMILIES:
         found |= {f"{name}.{key}": value for key, value in makers(family(name)).items()}
-    found["solve_cpm_global"] = import_module("polyopt.cpm.global_search.search").solve_cpm_global
     for name in polyopt.__all__:
         found[f"polyopt.{name}"] = getattr(polyopt, name)
     # The values of an enumeration are sentences, and errors are raised, not made: their summary is enough.
