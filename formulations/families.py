@@ -23,7 +23,8 @@ linear phi_i. Each family is a piece of phi_i, of length cap_qi and slope side_q
 -infinity beyond the outer pieces.
 
 Read in this order: Family, Families (those of a machine; functions of the multipliers, then of the outputs),
-the functions that make them, Pieces (phi), and SlackCosts and Bound, which determine the best b.
+the functions that make them (also for unlabelled samples), Pieces (phi), and SlackCosts and Bound, which
+determine the best b.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least
-from formulations.language.recovery import as_costs, as_labels
-from formulations.language.types import Vector
+from formulations.language.recovery import as_costs, as_data, as_labels
+from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 @dataclass(frozen=True)
@@ -360,22 +362,59 @@ def hinge_families(
     return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, bound_cost))
 
 
-def bounded_families(
-    y: Vector, costs: Vector, B: float, n_unlabelled: int, *,
-    bound_cost: ArrayLike = np.inf, training: bool = True,
-) -> Families:  # fmt: skip
-    """Return the families of a Relative Margin Machine with bounds at unlabelled samples.
+# -- bounds at unlabelled samples: n labelled samples, followed by k unlabelled ones, in one matrix ----------
 
-    The unlabelled samples follow the n labelled ones and have no margins. Without `training` the labelled
-    samples have no bounds.
+
+def bounded_families(
+    y: ArrayLike, C: ArrayLike, B: float, n_unlabelled: int, *, training: bool = True, D: ArrayLike = np.inf
+) -> Families:
+    """Return the families of a Relative Margin Machine with bounds at unlabelled samples, without margins.
+
+    Without `training` only the unlabelled samples have bounds. C is the cost of slack of the margins, D that
+    of the bounds, one number or (n + k,); both may be infinite.
     """
+    y = as_labels(y)
     n, total = len(y), len(y) + n_unlabelled
-    caps = np.array(np.broadcast_to(np.asarray(bound_cost, dtype=float), (total,)))
+    costs, caps = as_costs(C, n, hard=True), as_costs(D, total, hard=True, name="D")
     if not training:
         caps[:n] = 0.0
     # A margin with a cap of 0 is no row, whatever its side.
     margins = margin_family(np.append(y, np.ones(n_unlabelled)), np.append(costs, np.zeros(n_unlabelled)))
     return Families(margins, *bound_families(total, B, caps))
+
+
+def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
+    """Check and stack the samples X (n, m) and U (k, m); return them (n + k, m) and the labels (n,)."""
+    X, y = as_data(X, y)
+    n_unlabelled = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
+    try:
+        U, _ = as_data(U, np.ones(n_unlabelled))
+    except ValueError as error:
+        raise ValueError(f"the further samples: {error}") from error
+    if U.shape[1] != X.shape[1]:
+        raise ValueError(f"the further samples must have the {X.shape[1]} features of X, not {U.shape[1]}")
+    return append(X, U), y
+
+
+def append(X: Matrix, U: Matrix) -> Matrix:
+    """Stack the rows of X and U, as CSR if either is CSR."""
+    if is_sparse(X) or is_sparse(U):
+        return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
+    return np.vstack([X, U])
+
+
+def extend_multipliers(multipliers: Mapping[str, Vector], n: int, n_total: int) -> dict[str, Vector]:
+    """Extend multipliers, by family or letter, with zeros to all `n_total` samples; the first n are labelled.
+
+    Multipliers of margins may be given for the labelled samples only, those of bounds for the unlabelled.
+    """
+    extended = dict(multipliers)
+    for name, vector in multipliers.items():
+        if name in ("margin", "alpha") and np.shape(vector) == (n,):
+            extended[name] = np.append(vector, np.zeros(n_total - n))
+        elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (n_total - n,):
+            extended[name] = np.append(np.zeros(n), vector)
+    return extended
 
 
 def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:

@@ -67,6 +67,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from formulations.families import bounded_families, extend_multipliers, stacked
 from formulations.language.arguments import real_array
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_labels, gram_factor
@@ -74,7 +75,6 @@ from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, bound_rows
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
-from formulations.unlabelled_bounds import extend_multipliers, families, stacked
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
@@ -198,7 +198,7 @@ def recover(
     if D is not None:
         slack_costs[bounded] = D
     # The families are margins, upper bounds and lower bounds; β (count,) are the coefficients in w = Z'β.
-    margins_and_bounds = families(y, count - n, C, B, training=training, D=slack_costs)
+    margins_and_bounds = bounded_families(y, C, B, count - n, training=training, D=slack_costs)
     multipliers = margins_and_bounds.of_letters(extend_multipliers(dual, n, count))
     w = Z.T @ margins_and_bounds.beta(margins_and_bounds.stacked(multipliers))
     b = margins_and_bounds.best_intercept(Z @ w)

@@ -13,9 +13,8 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations import unlabelled_bounds
 from formulations.centred_kernel import CentredKernel
-from formulations.families import Families, hinge_families
+from formulations.families import Families, bounded_families, extend_multipliers, hinge_families, stacked
 from formulations.language.arguments import as_weights, at_least, real_array, real_number, within
 from formulations.language.recovery import as_data, as_labels
 from formulations.language.types import Matrix, MatrixLike
@@ -211,11 +210,11 @@ def certify_rmm_bounded(
     if D is not None:
         cost = np.full(n_samples, np.inf)  # the bounded samples are the last ones
         cost[n_samples - n_bounded :] = D if np.ndim(D) == 0 else real_array("D", D, (n_bounded,))
-    rows = unlabelled_bounds.families(y, n_samples - n, C, B, training=training, D=cost)
+    rows = bounded_families(y, C, B, n_samples - n, training=training, D=cost)
     if multipliers is not None:
         shapes = {"margin": (n,), "bound_above": (n_bounded,), "bound_below": (n_bounded,)}
         named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
-        multipliers = unlabelled_bounds.extend_multipliers(named, n, n_samples)
+        multipliers = extend_multipliers(named, n, n_samples)
     name = "the Relative Margin Machine with bounds at further samples"
     return certify_families(samples, rows, name=name, multipliers=multipliers, tol=tol, **common)
 
@@ -263,7 +262,7 @@ def _all_samples(
 ) -> tuple[Matrix, NDArray[np.float64]]:
     """Return all samples, or their Gram matrix, and the labels of the first ones."""
     if U is not None and not precomputed:
-        return unlabelled_bounds.stacked(X, y, U)
+        return stacked(X, y, U)
     if U is not None or not precomputed:
         raise ValueError("U must be the further samples, or None if X is a Gram matrix that includes them")
     y = as_labels(y)

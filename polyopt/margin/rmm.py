@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.families import Families, bound_families, bounded_families
+from formulations.families import Families, append, bound_families, bounded_families, extend_multipliers
 from formulations.language.arguments import positive
-from formulations.unlabelled_bounds import append, extend_multipliers
 from polyopt.base.types import SamplesLike
 from polyopt.estimators.collections import CollectionLike
 from polyopt.estimators.parameters import checked_by, estimator, shared
@@ -172,7 +171,7 @@ class RelativeMarginMachine(HingeClassifier):
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
-            y[:n], self.C * weights[:n], B, len(y) - n, bound_cost=bound_costs, training=self._bounds_training
+            y[:n], self.C * weights[:n], B, len(y) - n, D=bound_costs, training=self._bounds_training
         )
 
     def _bounded_settings(self, rows: Families) -> tuple[int, dict[str, Any]]:
