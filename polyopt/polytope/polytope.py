@@ -313,8 +313,8 @@ class WholePolytope(Polytope):
     """A polytope with integer coefficients, whose rules by default state all digits."""
 
     def rules(
-        self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
-        inside: str | None = None, outside: str | None = None,
+        self, digits: int = 15, max_terms: int | None = None, *, inside: str | None = None,
+        outside: str | None = None,
     ) -> str:  # fmt: skip
         """Return the faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
-        return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)
+        return super().rules(digits, max_terms, inside=inside, outside=outside)
