@@ -221,11 +221,7 @@ def cell_dual(
     """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     u, costs = cp.Variable(len(y), name="u"), cost_parameter(C, len(y))
-    return _dual(
-        X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius, face="w",
-        name="polyceptron.cell_dual", title="Polyceptron, the exact program of one face, dual",
-        letters=_CELL_LETTERS,
-    )  # fmt: skip
+    return _dual(X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius)
 
 
 def fixed_assignment(
@@ -263,32 +259,29 @@ def fixed_assignment_dual(
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")
-    return _dual(
-        X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius, face="W",
-        name="polyceptron.fixed_assignment_dual",
-        title="Polyceptron, the exact program for a fixed assignment, dual", letters=LETTERS,
-    )  # fmt: skip
+    return _dual(X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius)
 
 
 def _dual(
     X: Matrix, y: NDArray[Any], u: cp.Variable, imbalance: cp.Expression, costs: cp.Parameter,
-    parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
-    face: str, name: str, title: str, letters: Mapping[str, str],
+    parameters: dict[str, cp.Parameter], margin: float, radius: float,
 ) -> Program:  # fmt: skip
-    """State the dual of one face (`face` "w") or of all faces ("W"); `imbalance` is Σ_i u_i y_i x̃_i."""
-    indices = "ᵢ" if face == "w" else "ᵢₖ"
+    """State the dual of one face, u (n,), or of all faces, u (n, K); `imbalance` is Σ_i u_i y_i x̃_i."""
+    is_cell = u.ndim == 1
+    face, indices = ("w", "ᵢ") if is_cell else ("W", "ᵢₖ")
+    scope = "of one face" if is_cell else "for a fixed assignment"
     factor = "" if margin == 1.0 else f"{_decimal(margin)} "
     term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
     return Program(
-        name=name,
-        title=title,
+        name=f"polyceptron.{'cell' if is_cell else 'fixed_assignment'}_dual",
+        title=f"Polyceptron, the exact program {scope}, dual",
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - term),
         objective_text=f"{factor}Σ{indices} u{indices}{term_text}",
         variables={"u": u, **variables},
         rows=(*rows, *_cap_rows(u, costs, indices)),
         parameters=parameters,
-        letters=letters,
+        letters=_CELL_LETTERS if is_cell else LETTERS,
         data={"x": X, "y": y, "R": radius},
     )
 
