@@ -125,7 +125,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import one_of, whole
-from formulations.language.program import Duality, Program, Row
+from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
@@ -438,62 +438,87 @@ def mixed_integer(
     one_of("margin", margin, ("total", "worst"))
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes: with one there is nothing to assign")
-    costs, lifted = as_costs(C, len(y)), lift(X)
-    K, negatives, positives = n_faces, lifted[y < 0], lifted[y > 0]
-    n_positives, n_negatives = positives.shape[0], negatives.shape[0]
-    M = big_m(X, y, K, costs, upper, loss, margin)
-    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n_positives, name="eta")
-    xi = cp.Variable((n_negatives, K) if loss == "sum" else (n_negatives,), name="xi")
-    z = cp.Variable((n_positives, K), boolean=True, name="z")
-    # Index of each sample among the negatives, and among the positives; -1 for samples of the other class.
-    negative_index, positive_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y < 0, y > 0))
-    faces = np.arange(K)
-    at_negatives, at_positives = index_pairs(negative_index, faces), index_pairs(positive_index, faces)
-    if loss == "sum":
-        slack, text, slack_at = xi, "ξᵢₖ", at_negatives
-    else:  # one slack for all faces
-        slack, text, slack_at = xi[:, None], "ξᵢ", negative_index
-    no_multiplier = ("–", "none: an integer program has no multipliers")
-    rows = [
-        Row("inside", -(negatives @ W.T) >= 1 - slack, f"−Wₖ·x̃ᵢ ≥ 1 − {text} for yᵢ < 0", *no_multiplier,
-            at=at_negatives),
-        Row("outside", positives @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", *no_multiplier, at=at_positives),
-        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", *no_multiplier, at=positive_index),
-        Row("slack", xi >= 0, f"{text} ≥ 0 for yᵢ < 0", *no_multiplier, at=slack_at),
-        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", *no_multiplier, at=positive_index),
-    ]  # fmt: skip
-    if K > 1:
-        earlier = np.tril(np.ones((n_positives, n_positives)), -1) @ z  # earlier positives on each face
-        # The constraint has K − 1 columns: column k − 1 is of face k.
-        rows.append(
-            Row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0",
-                *no_multiplier, at=index_pairs(positive_index, faces - 1))
-        )  # fmt: skip
-    variables = {"W": W, "xi": xi, "eta": eta, "z": z}
+    costs = as_costs(C, len(y))
+    M = big_m(X, y, n_faces, costs, upper, loss, margin)
+    variables, rows, data, slack_cost, slack_text = over_assignments(
+        lift(X), y, n_faces, costs, M, 1, shares_slack=loss == "max"
+    )
+    W = variables["W"]
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
         variables["t"] = t = cp.Variable(name="t")
-        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", *no_multiplier))
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "", ""))
         regulariser, regulariser_text = t, "t"
-    data = {"x": X, "y": y, "C": costs, "M": expand_to_samples(M, y > 0, 1.0)}
-    data["z"] = np.eye(len(y))[:, y > 0] @ z  # rows of zeros at the negatives
-    data["ξ"] = lambda: expand_to_samples(xi.value, y < 0, np.nan)
-    data["η"] = lambda: expand_to_samples(eta.value, y > 0, np.nan)
-    slack_cost = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
-    sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
     suffix, title_ending, source = _ALL_ASSIGNMENTS[loss, margin]
     return Program(
         name=f"cpm.mixed_integer{suffix}",
         title=f"Convex polytope machine over all assignments{title_ending}",
         source=f"{PAPER}, {source}, as a mixed-integer program",
         objective=cp.Minimize(regulariser + slack_cost),
-        objective_text=f"{regulariser_text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
+        objective_text=f"{regulariser_text} + {slack_text}",
         variables=variables,
-        rows=tuple(rows),
+        rows=without_multipliers(rows),
         letters={"Mᵢ": "so large that the row is inactive if $zᵢₖ = 0$ (from the data)", **LETTERS},
-        data=data,
+        data={"x": X, **data},
     )
+
+
+def over_assignments(
+    lifted: Matrix, y: Vector, n_faces: int, costs: Vector, M: Vector, label: int, *,
+    shares_slack: bool = False, padding: float = np.nan,
+) -> tuple[dict[str, cp.Variable], list[Row], dict[str, Any], cp.Expression, str]:  # fmt: skip
+    """Return variables, rows, data, the cost of slack and its text, for a machine over all assignments.
+
+    A sample of class `label` is assigned to one face: M, one number for each, makes the rows of its other
+    faces inactive. A sample of the other class has all faces, and with `shares_slack` one slack for all.
+    In the data, `padding` stands for the slacks that a class does not have.
+    """
+    K, one, every = n_faces, y == label, y != label
+    of_one, of_every = lifted[one], lifted[every]
+    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(of_one.shape[0], name="eta")
+    xi = cp.Variable(of_every.shape[:1] if shares_slack else (of_every.shape[0], K), name="xi")
+    z = cp.Variable((of_one.shape[0], K), boolean=True, name="z")
+    # Index of each sample in its class; -1 for samples of the other class.
+    one_index, every_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (one, every))
+    faces = np.arange(K)
+    every_pair = index_pairs(every_index, faces)
+    slack, slack_text, slack_at = xi, "ξᵢₖ", every_pair
+    if shares_slack:
+        slack, slack_text, slack_at = xi[:, None], "ξᵢ", every_index
+    sign, other_sign, (is_one, is_every) = ("", "−", "><") if label > 0 else ("−", "", "<>")
+    for_one, for_every = f"for yᵢ {is_one} 0", f"for yᵢ {is_every} 0"
+    rows = [
+        _row("inside", -label * (of_every @ W.T) >= 1 - slack,
+             f"{other_sign}Wₖ·x̃ᵢ ≥ 1 − {slack_text} {for_every}", every_pair),
+        _row("outside", label * (of_one @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+             f"{sign}Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) {for_one}", index_pairs(one_index, faces)),
+        _row("choice", cp.sum(z, axis=1) == 1, f"Σₖ zᵢₖ = 1 {for_one}", one_index),
+        _row("slack", xi >= 0, f"{slack_text} ≥ 0 {for_every}", slack_at),
+        _row("excess", eta >= 0, f"ηᵢ ≥ 0 {for_one}", one_index),
+    ]  # fmt: skip
+    if K > 1:
+        earlier = np.tril(np.ones((len(M), len(M))), -1) @ z  # earlier samples of the class on each face
+        # The constraint has K − 1 columns: column k − 1 is of face k.
+        rows.append(
+            _row("symmetry", z[:, 1:] <= earlier[:, : K - 1], f"zᵢₖ ≤ Σ_{{j<i}} z_{{j,k−1}} {for_one}, k > 0",
+                 index_pairs(one_index, faces - 1))
+        )  # fmt: skip
+    # The printed index i runs over all samples: pad the arrays of one class. The values of variables are read
+    # after the solve, hence the functions.
+    data = {
+        "y": y, "C": costs, "M": expand_to_samples(M, one, 1.0), "z": np.eye(len(y))[:, one] @ z,
+        "ξ": lambda: expand_to_samples(xi.value, every, padding),
+        "η": lambda: expand_to_samples(eta.value, one, padding),
+    }  # fmt: skip
+    slack_cost = costs[every] @ (xi if shares_slack else cp.sum(xi, axis=1)) + costs[one] @ eta
+    sums = "ξᵢ" if shares_slack else "Σₖ ξᵢₖ"
+    text = f"Σ_{{yᵢ{is_every}0}} Cᵢ {sums} + Σ_{{yᵢ{is_one}0}} Cᵢ ηᵢ"
+    return {"W": W, "xi": xi, "eta": eta, "z": z}, rows, data, slack_cost, text
+
+
+def _row(name: str, constraint: Any, text: str, index: NDArray[np.int64]) -> Row:
+    """Return a row of an integer program, without a multiplier; `index` as :attr:`Row.at`."""
+    return Row(name, constraint, text, "", "", at=index)
 
 
 # By loss and margin: the suffix of the name, the ending of the title, and the source.

@@ -162,12 +162,6 @@ class MarginRows:
         is_selected = self.Z.ravel() == z
         return np.where(is_selected, np.cumsum(is_selected) - 1, -1).reshape(self.Z.shape)
 
-    def as_matrix(self, multipliers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the multipliers of the row ``margin`` as (n, K), 0 for pairs without a constraint."""
-        alpha = np.zeros(self.Z.shape)
-        alpha[self.Z == 1.0] = multipliers
-        return alpha
-
     def margins(self, W: cp.Variable) -> cp.Expression:
         """Return the vector of y_i W_k·x̃_i of the constrained pairs."""
         return self.select(cp.multiply(self.y[:, None], lift(self.X) @ W.T))

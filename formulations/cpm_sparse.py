@@ -83,6 +83,7 @@ from formulations.language.types import MatrixLike
 from formulations.polytope import lift
 
 _SOURCE = "Kantchelian et al. (2014), eq. (6), with a penalty on the weights"
+_PLAIN_LETTERS = ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ", "Cᵢ")  # of the program without penalty
 _LETTERS = {
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0; 0 for the bias",
     "Fⱼ": "1 for a feature, 0 for the bias",
@@ -125,7 +126,7 @@ class FaceTerms:
             variables={**plain.variables, **self.variables},
             rows=(*plain.rows, *self.rows),
             parameters={**plain.parameters, **self.parameters},
-            letters={**plain.letters, **self.letters},
+            letters={**{letter: plain.letters[letter] for letter in _PLAIN_LETTERS}, **self.letters},
             data={**plain.data, **self.data},
         )
 

@@ -71,7 +71,6 @@ Example
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -98,78 +97,79 @@ _LETTERS = {  # meaning of the letters in printed formulas
 }
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """The machine f(x_i) = Σ_j K_ij t_j α_j + b, its variables and rows; :mod:`.one_norm` shares it."""
-
-    K: Vector  # (n, p)
-    y: Vector  # (n,), labels of the samples
-    centres: Vector  # (p,), labels t of the centres
-    label: str = "t"  # printed letter of the labels of the centres: "y" if the centres are the samples
-
-    def variables(self) -> tuple[cp.Variable, cp.Variable, cp.Variable]:
-        """Return new variables alpha (p,), b and xi (n,)."""
-        n, p = self.K.shape
-        return cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-
-    def primal_rows(self, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cost: str) -> tuple[Row, ...]:
-        """Return the rows ``margin``, ``slack`` and ``sign``; `cost` is the cost of slack as printed."""
-        f = self.K @ cp.multiply(self.centres, alpha) + b
-        # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
-        margin = Row(
-            "margin",
-            cp.multiply(self.y, f) >= 1 - xi,
-            f"yᵢ(Σⱼ Kᵢⱼ {self.label}ⱼ αⱼ + b) ≥ 1 − ξᵢ",
-            "u",
-            f"rate at which the cost rises with sample i's margin: 0 beyond it, {cost} inside it",
-        )
-        slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", f"{cost} less $uᵢ$")
-        reduced = "reduced cost of coefficient j, 0 if it is used"
-        return margin, slack, Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", reduced)
-
-    def dual_variables(self) -> tuple[cp.Variable, cp.Variable]:
-        """Return new variables u (n,) of the margins and s (p,) of the caps."""
-        n, p = self.K.shape
-        return cp.Variable(n, name="u"), cp.Variable(p, name="s")
-
-    def rates(self, u: cp.Variable) -> cp.Expression:
-        """Return the r_j = t_j Σ_i K_ij y_i u_i, shape (p,)."""
-        return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
-
-    def dual_rows(
-        self, u: cp.Variable, s: cp.Variable, alpha: Row, cost: tuple[cp.Expression | Vector, str], cap: str
-    ) -> tuple[Row, ...]:
-        """Return the rows of a dual: the given row `alpha`, and those of all other multipliers.
-
-        `cost` is the cost of slack (n,) with its text, `cap` the cap on α_j as printed.
-        """
-        return (
-            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
-            alpha,
-            Row("cap", s >= 0, "sⱼ ≥ 0", "slack", f"slack of the cap: ${cap} − αⱼ$"),
-            Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "surplus of sample i over its margin row"),
-            Row("xi", u <= cost[0], f"uᵢ ≤ {cost[1]}", "xi", "the slack $ξᵢ$ of sample i"),
-        )
+# -- the machine f(x_i) = Σ_j K_ij t_j α_j + b, shared with formulations.one_norm ----------------------
 
 
-def duality(
-    primal: Program, dual: Program, expansion: Expansion, costs: Vector, pattern: ArrayLike = 1.0
-) -> Duality:
+def primal_variables(data: L0Data) -> tuple[cp.Variable, cp.Variable, cp.Variable]:
+    """Return new variables alpha (p,), b and xi (n,)."""
+    n, p = data.K.shape
+    return cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+
+
+def primal_rows(
+    data: L0Data, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cap: tuple[cp.Expression, str],
+    cost: str = "its cost of slack", label: str = "t", value: str = "loss",
+) -> tuple[Row, ...]:  # fmt: skip
+    """Return the rows of a primal; `cap` is the cap on alpha and its text, the other texts are printed.
+
+    `cost` is the cost of slack, `label` the letter of the centres' labels, `value` the name of the optimum.
+    """
+    f = data.K @ cp.multiply(data.centres, alpha) + b
+    says = f"rate at which the cost rises with sample i's margin: 0 beyond it, {cost} inside it"
+    falls = f"rate at which the {value} falls as the cap on $αⱼ$ rises"
+    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
+    return (
+        Row("margin", cp.multiply(data.y, f) >= 1 - xi, f"yᵢ(Σⱼ Kᵢⱼ {label}ⱼ αⱼ + b) ≥ 1 − ξᵢ", "u", says),
+        Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", f"{cost} less $uᵢ$"),
+        Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", "reduced cost of coefficient j, 0 if it is used"),
+        Row("cap", alpha <= cap[0], f"αⱼ ≤ {cap[1]}", "s", falls),
+    )
+
+
+def dual_variables(data: L0Data) -> tuple[cp.Variable, cp.Variable, cp.Expression]:
+    """Return new variables u (n,) of the margins and s (p,) of the caps, and r_j = t_j Σ_i K_ij y_i u_i."""
+    n, p = data.K.shape
+    u = cp.Variable(n, name="u")
+    return u, cp.Variable(p, name="s"), cp.multiply(data.centres, data.K.T @ cp.multiply(data.y, u))
+
+
+def dual_rows(
+    data: L0Data, u: cp.Variable, s: cp.Variable, alpha: tuple[cp.Constraint, str, str],
+    cost: tuple[cp.Expression | Vector, str], cap: str = "C",
+) -> tuple[Row, ...]:  # fmt: skip
+    """Return the rows of a dual; `alpha` has the constraint on r, its text and the meaning of its multiplier.
+
+    `cost` is the cost of slack (n,) with its text, `cap` the cap on α_j as printed.
+    """
+    constraint, text, says = alpha
+    return (
+        Row("b", data.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
+        Row("alpha", constraint, text, "alpha", says),
+        Row("cap", s >= 0, "sⱼ ≥ 0", "slack", f"slack of the cap: ${cap} − αⱼ$"),
+        Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "surplus of sample i over its margin row"),
+        Row("xi", u <= cost[0], f"uᵢ ≤ {cost[1]}", "xi", "the slack $ξᵢ$ of sample i"),
+    )
+
+
+def duality(primal: Program, dual: Program, data: L0Data, costs: Vector, pattern: ArrayLike = 1.0) -> Duality:
     """Pair two linear programs; alpha is `pattern` (p,) times the multiplier of the dual's row ``alpha``."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         alpha = np.array(row.constraint.dual_value, dtype=float) * np.asarray(pattern)
-        outputs = expansion.K @ (expansion.centres * alpha)
-        b = best_intercept(outputs, expansion.y, costs)
-        return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, expansion.y)}
+        outputs = data.outputs(alpha, 0.0)
+        b = best_intercept(outputs, data.y, costs)
+        return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, data.y)}
 
     return Duality(primal, dual, recover)
 
 
+# -- the programs -------------------------------------------------------------------------------------
+
+
 def _program(
     name: str, title: str, equation: str, data: L0Data, objective: cp.Minimize | cp.Maximize, text: str,
-    variables: tuple[cp.Variable, ...], rows: tuple[Row, ...], parameters: tuple[cp.Parameter, ...],
+    variables: tuple[cp.Variable, ...], rows: tuple[Row, ...], *parameters: cp.Parameter,
 ) -> Program:  # fmt: skip
     """State one of the programs; `text` is the objective as printed."""
     return Program(
@@ -190,7 +190,7 @@ def pattern(
     K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: OptionalArray = None,
     centres: OptionalArray = None,
 ) -> Program:  # fmt: skip
-    """State the linear program of one pattern, eq. (2).
+    """State the linear program of one pattern, eq. (2); ``program.set(sigma=...)`` changes the pattern.
 
     Parameters
     ----------
@@ -206,20 +206,14 @@ def pattern(
         Weights of the samples in the loss.
     centres : array_like of shape (p,), optional
         Labels of the centres; by default they are the samples.
-
-    Returns
-    -------
-    Program
-        With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost, sigma_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
-    caps = cp.CallbackParam(lambda: cost.value * sigma_parameter.value, data.centres.shape, nonneg=True)
-    alpha, b, xi = expansion.variables()
+    cost, chosen, (alpha, b, xi) = _cost(data), _pattern(data, sigma), primal_variables(data)
+    caps = cp.CallbackParam(lambda: cost.value * chosen.value, data.centres.shape, nonneg=True)
+    rows = primal_rows(data, alpha, b, xi, (caps, "C σⱼ"))
     return _program(
         "pattern", ", the program of one pattern", "eq. (2)", data, cp.Minimize(data.weights @ xi),
-        "Σᵢ wᵢ ξᵢ", (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= caps, "αⱼ ≤ C σⱼ"),
-        (cost, sigma_parameter),
+        "Σᵢ wᵢ ξᵢ", (alpha, b, xi), rows, cost, chosen,
     )  # fmt: skip
 
 
@@ -229,14 +223,12 @@ def pattern_dual(
 ) -> Program:  # fmt: skip
     """State the dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost, sigma_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
-    u, s = expansion.dual_variables()
-    says, text = "the coefficient $αⱼ$ if $σⱼ = 1$", "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ"
-    alpha = Row("alpha", cp.multiply(sigma_parameter, expansion.rates(u)) - s <= 0, text, "alpha", says)
-    rows = expansion.dual_rows(u, s, alpha, (data.weights, "wᵢ"), "C")
+    cost, chosen, (u, s, r) = _cost(data), _pattern(data, sigma), dual_variables(data)
+    alpha = cp.multiply(chosen, r) - s <= 0, "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ", "the coefficient $αⱼ$ if $σⱼ = 1$"
+    rows = dual_rows(data, u, s, alpha, (data.weights, "wᵢ"))
     return _program(
         "pattern_dual", ", the program of one pattern, dual", "eq. (5) (derived)", data,
-        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost, sigma_parameter),
+        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, cost, chosen,
     )  # fmt: skip
 
 
@@ -248,12 +240,11 @@ def relaxation(
     Arguments as in :func:`pattern`; C is the cost of loss and the cap of the coefficients.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost = _expansion(data), _cost(data)
-    alpha, b, xi = expansion.variables()
+    cost, (alpha, b, xi) = _cost(data), primal_variables(data)
     objective = cp.Minimize(_inverse(cost) * cp.sum(alpha) + cost * (data.weights @ xi))
     return _program(
         "relaxation", ", relaxed", "eq. (4) (derived)", data, objective, "(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
-        (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= cost, "αⱼ ≤ C"), (cost,),
+        (alpha, b, xi), primal_rows(data, alpha, b, xi, (cost, "C")), cost,
     )  # fmt: skip
 
 
@@ -262,14 +253,12 @@ def relaxation_dual(
 ) -> Program:
     """State the dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost = _expansion(data), _cost(data)
-    u, s = expansion.dual_variables()
-    text = "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C"
-    alpha = Row("alpha", expansion.rates(u) - s <= _inverse(cost), text, "alpha", "the coefficient $αⱼ$")
-    rows = expansion.dual_rows(u, s, alpha, (cost * data.weights, "C wᵢ"), "C")
+    cost, (u, s, r) = _cost(data), dual_variables(data)
+    alpha = r - s <= _inverse(cost), "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C", "the coefficient $αⱼ$"
+    rows = dual_rows(data, u, s, alpha, (cost * data.weights, "C wᵢ"))
     return _program(
         "relaxation_dual", ", relaxed, dual", "eq. (6) (derived)", data,
-        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost,),
+        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, cost,
     )  # fmt: skip
 
 
@@ -281,20 +270,14 @@ def mixed_integer(
     Arguments as in :func:`relaxation`.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost = _expansion(data), _cost(data)
-    alpha, b, xi = expansion.variables()
+    cost, (alpha, b, xi) = _cost(data), primal_variables(data)
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
     objective = cp.Minimize(cp.sum(sigma) + cost * (data.weights @ xi))
-    rows = _primal_rows(expansion, alpha, b, xi, alpha <= cost * sigma, "αⱼ ≤ C σⱼ")
+    rows = primal_rows(data, alpha, b, xi, (cost * sigma, "C σⱼ"))
     return _program(
         "mixed_integer", " over all patterns", "eq. (3) (derived)", data, objective, "Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
-        (alpha, b, xi, sigma), without_multipliers(rows), (cost,),
+        (alpha, b, xi, sigma), without_multipliers(rows), cost,
     )  # fmt: skip
-
-
-def _expansion(data: L0Data) -> Expansion:
-    """Return the expansion of a problem."""
-    return Expansion(data.K, data.y, data.centres)
 
 
 def _cost(data: L0Data) -> cp.Parameter:
@@ -313,14 +296,6 @@ def _pattern(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
     return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
 
 
-def _primal_rows(
-    expansion: Expansion, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cap: cp.Constraint, text: str
-) -> tuple[Row, ...]:
-    """Return the rows of a primal with the constraint `cap` on alpha, printed as `text`."""
-    says = "rate at which the loss falls as the cap on $αⱼ$ rises"
-    return (*expansion.primal_rows(alpha, b, xi, "its cost of slack"), Row("cap", cap, text, "s", says))
-
-
 def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
     """Return an asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
     X, y = two_blobs(n=n, seed=seed)
@@ -332,10 +307,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     """Return the linear programs of this module on random data, as primal-dual pairs."""
     K, y, weights = _sample(seed)
     K, centres = K[:, :30], y[:30]
-    C, sigma, expansion = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
+    C, sigma, data = 2.0, np.arange(30) % 3 == 0, as_l0_data(K, y, 2.0, weights, centres)
     of_pattern = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
     relaxed = relaxation(K, y, C, weights, centres), relaxation_dual(K, y, C, weights, centres)
-    return [duality(*of_pattern, expansion, weights, sigma), duality(*relaxed, expansion, weights)]
+    return [duality(*of_pattern, data, weights, sigma), duality(*relaxed, data, weights)]
 
 
 def singles(seed: int = 0) -> list[Program]:

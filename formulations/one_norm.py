@@ -56,9 +56,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from formulations.l0 import Expansion, duality
-from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data
+from formulations.l0 import dual_rows, dual_variables, duality, primal_rows, primal_variables
+from formulations.l0_data import as_l0_data
+from formulations.language.program import Duality, Program
 from formulations.language.toy_data import two_blobs
 from formulations.svm import KERNEL_LETTERS, cost_parameter
 
@@ -78,10 +78,8 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     C : float or array_like of shape (n,)
         Cost of slack, per sample. Following the slides, it caps alpha as well.
     """
-    expansion, costs = _checked(K, y, C)
-    alpha, b, xi = expansion.variables()
-    # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
-    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", "s", "rate at which the cost falls as the cap on $αⱼ$ rises")
+    data, costs = as_l0_data(K, y), cost_parameter(C, len(y))
+    alpha, b, xi = primal_variables(data)
     return Program(
         name="one_norm.primal",
         title="One-norm support vector machine",
@@ -89,19 +87,18 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         objective=cp.Minimize(cp.sum(alpha) + costs @ xi),
         objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
         variables={"alpha": alpha, "b": b, "xi": xi},
-        rows=(*expansion.primal_rows(alpha, b, xi, "$Cᵢ$"), cap),
+        rows=primal_rows(data, alpha, b, xi, (costs, "Cⱼ"), "$Cᵢ$", "y", "cost"),
         parameters={"C": costs},
         letters=LETTERS,
-        data={"K": expansion.K, "y": expansion.y},
+        data={"K": data.K, "y": data.y},
     )
 
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the dual of :func:`primal`, eq. (2); arguments as in the primal."""
-    expansion, costs = _checked(K, y, C)
-    u, s = expansion.dual_variables()
-    text = "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1"
-    alpha = Row("alpha", expansion.rates(u) - s <= 1, text, "alpha", "the coefficient $αⱼ$")
+    data, costs = as_l0_data(K, y), cost_parameter(C, len(y))
+    u, s, r = dual_variables(data)
+    alpha = r - s <= 1, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "the coefficient $αⱼ$"
     return Program(
         name="one_norm.dual",
         title="One-norm support vector machine, dual",
@@ -109,21 +106,15 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         objective=cp.Maximize(cp.sum(u) - costs @ s),
         objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
         variables={"u": u, "s": s},
-        rows=expansion.dual_rows(u, s, alpha, (costs, "Cᵢ"), "Cⱼ"),
+        rows=dual_rows(data, u, s, alpha, (costs, "Cᵢ"), "Cⱼ"),
         parameters={"C": costs},
         letters=LETTERS,
-        data={"K": expansion.K, "y": expansion.y},
+        data={"K": data.K, "y": data.y},
     )
-
-
-def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
-    """Return the expansion f of primal and dual, and the cost parameter (n,)."""
-    matrix, labels = as_data(K, y)
-    return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))  # centres: the samples
 
 
 def pairs(seed: int = 0) -> list[Duality]:
     """Return the programs of this module on random data, as a primal-dual pair."""
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), (X @ X.T + 1.0) ** 2
-    return [duality(primal(K, y, C), dual(K, y, C), Expansion(K, y, y), C)]
+    return [duality(primal(K, y, C), dual(K, y, C), as_l0_data(K, y), C)]

@@ -62,7 +62,6 @@ array([[-1.625,  0.784],
        [ 1.625,  0.784]])
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -97,19 +96,14 @@ LETTERS = {  # meaning of the letters in printed formulas
 def _parameters(
     y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and R by name, and their product C_i R_ik."""
+    """Return the parameters C and R by name, and their product C_i R_ik, recomputed when either is set."""
     at_least("gamma", gamma, 0.0)
     positive("ridge", ridge)
     R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
-    parameters = {"C": per_sample, "R": cp.Parameter(R.shape, nonneg=True, name="R", value=R)}
-    return parameters, _responsibility_costs(parameters)
-
-
-def _responsibility_costs(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
-    """Return C_i R_ik as a new parameter, recomputed when C or R is set."""
-    C, R = parameters["C"], parameters["R"]
-    return cp.CallbackParam(lambda: C.value[:, None] * R.value, shape=R.shape, nonneg=True)
+    parameter = cp.Parameter(R.shape, nonneg=True, name="R", value=R)
+    costs = cp.CallbackParam(lambda: per_sample.value[:, None] * parameter.value, shape=R.shape, nonneg=True)
+    return {"C": per_sample, "R": parameter}, costs
 
 
 def m_step(

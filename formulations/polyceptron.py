@@ -112,7 +112,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from formulations.cpm import expand_to_samples, index_pairs
+from formulations.cpm import expand_to_samples, over_assignments
 from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
@@ -221,11 +221,7 @@ def cell_dual(
     """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     u, costs = cp.Variable(len(y), name="u"), cost_parameter(C, len(y))
-    return _dual(
-        X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius, face="w",
-        name="polyceptron.cell_dual", title="Polyceptron, the exact program of one face, dual",
-        letters=_CELL_LETTERS,
-    )  # fmt: skip
+    return _dual(X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius)
 
 
 def fixed_assignment(
@@ -263,32 +259,29 @@ def fixed_assignment_dual(
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")
-    return _dual(
-        X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius, face="W",
-        name="polyceptron.fixed_assignment_dual",
-        title="Polyceptron, the exact program for a fixed assignment, dual", letters=LETTERS,
-    )  # fmt: skip
+    return _dual(X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius)
 
 
 def _dual(
     X: Matrix, y: NDArray[Any], u: cp.Variable, imbalance: cp.Expression, costs: cp.Parameter,
-    parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
-    face: str, name: str, title: str, letters: Mapping[str, str],
+    parameters: dict[str, cp.Parameter], margin: float, radius: float,
 ) -> Program:  # fmt: skip
-    """State the dual of one face (`face` "w") or of all faces ("W"); `imbalance` is Σ_i u_i y_i x̃_i."""
-    indices = "ᵢ" if face == "w" else "ᵢₖ"
+    """State the dual of one face, u (n,), or of all faces, u (n, K); `imbalance` is Σ_i u_i y_i x̃_i."""
+    is_cell = u.ndim == 1
+    face, indices = ("w", "ᵢ") if is_cell else ("W", "ᵢₖ")
+    scope = "of one face" if is_cell else "for a fixed assignment"
     factor = "" if margin == 1.0 else f"{_decimal(margin)} "
     term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
     return Program(
-        name=name,
-        title=title,
+        name=f"polyceptron.{'cell' if is_cell else 'fixed_assignment'}_dual",
+        title=f"Polyceptron, the exact program {scope}, dual",
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - term),
         objective_text=f"{factor}Σ{indices} u{indices}{term_text}",
         variables={"u": u, **variables},
         rows=(*rows, *_cap_rows(u, costs, indices)),
         parameters=parameters,
-        letters=letters,
+        letters=_CELL_LETTERS if is_cell else LETTERS,
         data={"x": X, "y": y, "R": radius},
     )
 
@@ -374,52 +367,28 @@ def mixed_integer(
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes: with one there is nothing to assign")
     R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
-    K, positives, negatives = n_faces, lifted[y > 0], lifted[y < 0]
-    n_positives, n_negatives = len(positives), len(negatives)
+    positives, negatives = lifted[y > 0], lifted[y < 0]
     M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
     h = _hull_bounds(positives, negatives, shares, R)
-    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((n_positives, K), name="xi")
-    eta, z = cp.Variable(n_negatives, name="eta"), cp.Variable((n_negatives, K), boolean=True, name="z")
-    # Index of each sample among the positives, and among the negatives; -1 for samples of the other class.
-    positive_index, negative_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y > 0, y < 0))
-    faces = np.arange(K)
-    rows = [
-        _row("inside", positives @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0",
-             index_pairs(positive_index, faces)),
-        _row("outside", -(negatives @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", index_pairs(negative_index, faces)),
-        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", negative_index),
-        _row("between", eta + shares @ cp.sum(xi, axis=1) >= h,
-             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", negative_index),
-        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", index_pairs(positive_index, faces)),
-        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", negative_index),
-        *box_rows(W, R, "Wₖ"),
-    ]  # fmt: skip
-    if K > 1:
-        earlier = np.tril(np.ones((n_negatives, n_negatives)), -1) @ z  # earlier negatives on each face
-        # The constraint has K − 1 columns: column k − 1 is of face k.
-        rows.append(
-            _row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
-                 index_pairs(negative_index, faces - 1))
-        )  # fmt: skip
-    # The printed indices i and j run over all samples: pad the arrays of one class with neutral values. The
-    # values of variables are read after the solve, hence the functions.
-    rows_of_negatives, columns_of_positives = np.eye(len(y))[:, y < 0], np.eye(len(y))[y > 0]
-    data = {
-        "x": X, "y": y, "C": costs, "R": R,
-        "M": expand_to_samples(M, y < 0, 1.0), "h": expand_to_samples(h, y < 0, 0.0),
-        "λ": rows_of_negatives @ shares @ columns_of_positives,
-        "z": rows_of_negatives @ z,
-        "ξ": lambda: expand_to_samples(xi.value, y > 0, 0.0),
-        "η": lambda: expand_to_samples(eta.value, y < 0, 0.0),
-    }  # fmt: skip
+    variables, rows, data, slack_cost, slack_text = over_assignments(
+        lifted, y, n_faces, costs, M, -1, padding=0.0
+    )
+    between = Row(
+        "between", variables["eta"] + shares @ cp.sum(variables["xi"], axis=1) >= h,
+        "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", "", "", at=np.where(y < 0, np.cumsum(y < 0) - 1, -1),
+    )  # fmt: skip
+    rows = [*rows[:3], between, *rows[3:5], *box_rows(variables["W"], R, "Wₖ"), *rows[5:]]
+    # The printed indices run over all samples.
+    columns_of_positives = np.eye(len(y))[y > 0]
+    data |= {"x": X, "R": R, "h": expand_to_samples(h, y < 0, 0.0),
+             "λ": expand_to_samples(shares @ columns_of_positives, y < 0, 0.0)}  # fmt: skip
     return Program(
         name="polyceptron.mixed_integer",
         title="Polyceptron over all assignments",
         source="Manwani & Sastry (2011), eq. (4), with a margin and a box, as a mixed-integer program",
-        objective=cp.Minimize(costs[y > 0] @ cp.sum(xi, axis=1) + costs[y < 0] @ eta),
-        objective_text="Σ_{yᵢ>0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ<0} Cᵢ ηᵢ",
-        variables={"W": W, "xi": xi, "eta": eta, "z": z},
+        objective=cp.Minimize(slack_cost),
+        objective_text=slack_text,
+        variables=variables,
         rows=without_multipliers(rows),
         letters={
             **BOX_LETTERS,
@@ -458,11 +427,6 @@ def _hull_bounds(
     residual = np.abs(negatives - shares @ positives).sum(axis=1)
     h = 1.0 + shares.sum(axis=1) - 2.0 * radius * residual
     return np.where(shares.any(axis=1), np.maximum(h, 0.0), 0.0)
-
-
-def _row(name: str, constraint: Any, text: str, index: NDArray[np.int64]) -> Row:
-    """Return a row of an integer program, without a multiplier; `index` as :attr:`Row.at`."""
-    return Row(name, constraint, text, "–", "", at=index)
 
 
 def pairs(seed: int = 0) -> list[Duality]:

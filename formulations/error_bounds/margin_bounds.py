@@ -119,7 +119,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
-from formulations.error_bounds.terms import (
+from formulations.error_bounds.rademacher import (
     ErrorBound,
     confidence,
     log_inverse_weight,
@@ -373,7 +373,7 @@ def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
 class MarginBound(ErrorBound):
     """A bound on the error of a large-margin machine, term by term; ``capacity`` is U_F, U_G or U_H.
 
-    Its other fields are those of :class:`formulations.error_bounds.terms.ErrorBound`.
+    Its other fields are those of :class:`formulations.error_bounds.rademacher.ErrorBound`.
     """
 
     form: Form

@@ -13,10 +13,9 @@ Residuals are relative: a violation to the largest variable or side of the row, 
 multiplier, a product to the objective, and the gradient to its largest single term.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -138,46 +137,10 @@ def _row_conditions(
     return float(np.sum(product)), parts
 
 
-class _Entries(NamedTuple):
-    """The nonzero entries of the derivative of an expression in a variable."""
-
-    variable_index: NDArray[np.intp]  # index of the variable's entry
-    expression_index: NDArray[np.intp]  # index of the expression's entry
-    values: NDArray[Any]
-
-
-def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
-    """Return the derivatives of an expression, cached for the same parameters and the same point."""
-    values = [parameter.value for parameter in expression.parameters()]
-    if not expression.is_affine():
-        values += [variable.value for variable in expression.variables()]
-    cached = program.jacobians.get(id(expression))
-    if cached is None or not all(map(_is_same, cached[0], values)):
-        derivatives = {variable: _entries(jacobian) for variable, jacobian in expression.grad.items()}
-        cached = program.jacobians[id(expression)] = copy.deepcopy(values), derivatives
-    return cached[1]
-
-
-def _entries(jacobian: Any) -> _Entries | None:
-    """Return the entries of a derivative, None if the point is outside the expression's domain."""
-    if jacobian is None:
-        return None
-    entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
-    return _Entries(entries.row, entries.col, entries.data)
-
-
-def _is_same(left: Any, right: Any) -> bool:
-    """Return True if two arrays or sparse matrices are equal."""
-    if not (sp.issparse(left) or sp.issparse(right)):
-        return bool(np.array_equal(left, right))
-    return left.shape == right.shape and not (left != right).nnz
-
-
 class _Gradient:
     """The gradient of the Lagrangian in each variable, and its largest single term."""
 
     def __init__(self, program: Statement):
-        self.program = program
         self.names = {variable.id: name for name, variable in program.variables.items()}
         self.total = {name: np.zeros(v.size) for name, v in program.variables.items()}
         self.largest_term = dict.fromkeys(program.variables, 0.0)
@@ -185,13 +148,15 @@ class _Gradient:
     def add(self, expression: cp.Expression, multiplier: NDArray[Any]) -> None:
         """Add the gradient of ``sum(multiplier * expression)``."""
         flat = multiplier.ravel(order="F")
-        for variable, entries in _jacobians(self.program, expression).items():
+        for variable, jacobian in expression.grad.items():
             name = self.names[variable.id]
-            if entries is None:
+            if jacobian is None:  # the point is outside the expression's domain
                 self.total[name][:] = np.inf
                 continue
-            terms = entries.values * flat[entries.expression_index]
-            self.total[name] += np.bincount(entries.variable_index, terms, minlength=variable.size)
+            # Rows are the entries of the variable, columns those of the expression.
+            entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
+            terms = entries.data * flat[entries.col]
+            self.total[name] += np.bincount(entries.row, terms, minlength=variable.size)
             self.largest_term[name] = max(self.largest_term[name], _largest(terms))
 
     def conditions(self) -> list[Condition]:

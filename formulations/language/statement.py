@@ -109,9 +109,6 @@ class Statement:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        # Cache of formulations.language.optimality: the derivatives of the expression with this id, and
-        # the parameters and the point at which they were computed.
-        self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
 
     @property
     def sense(self) -> str:

@@ -70,20 +70,6 @@ def printed_symbols(program: Statement) -> list[Symbol]:
         letters |= mentioned  # an explanation may have letters that need one themselves
 
 
-def unexplained(program: Statement) -> set[str]:
-    """Return the letters of a program that are not explained, and not its variables or multipliers."""
-    symbols = printed_symbols(program)
-    letters = _letters_of_program(program).union(*(symbol.mentions for symbol in symbols))
-    explained = {name for symbol in symbols for name in symbol.names} | _variables_and_multipliers(program)
-    functions = functions_of(program.letters)
-    trees = [tree for row in program.rows for tree in formulas_in(row.says, functions)]
-    # A multiplier's meaning may define a letter: "with v = (w, b, −1)".
-    for claim in (claim for tree in trees if isinstance(tree, tuple) for claim in tree):
-        if claim.relation.sign == "=" and isinstance(claim.relation.left, Letter):
-            explained.add(claim.relation.left.name)
-    return letters - explained
-
-
 def symbols_in(letters: Mapping[str, str]) -> list[Symbol]:
     """Read the entries of a mapping of letters."""
     functions = functions_of(letters)

@@ -17,6 +17,7 @@ from formulations import (
     FAMILIES,
     cpm,
     cpm_faces,
+    cpm_sparse,
     logistic_polytopes,
     pc_slp,
     polyceptron,
@@ -24,6 +25,8 @@ from formulations import (
     sigma_svm,
     svm,
 )
+from formulations.face_penalty import FacePenalty
+from formulations.language import typeset
 from formulations.language.consistency import Trial, misprints
 from formulations.language.notation.parser import (
     INDICES,
@@ -32,10 +35,11 @@ from formulations.language.notation.parser import (
     read_expression,
     read_row,
 )
-from formulations.language.notation.printing import latex_of_expression
+from formulations.language.notation.printing import formulas_in, latex_of_expression
+from formulations.language.notation.tree import Letter
 from formulations.language.program import Program, Row
 from formulations.language.toy_data import two_blobs
-from formulations.language.typeset import printed_symbols, symbols_in, unexplained
+from formulations.language.typeset import printed_symbols, symbols_in
 from polyopt.methods.programs import entries
 
 TOLERANCE = 1e-9
@@ -65,10 +69,26 @@ def variants():
         "no box, step, dual": pc_slp.step_dual(*faces, radius=np.inf),
         "any features": cpm_faces.subset_relaxation(X, Y, 1),
         "any features, dual": cpm_faces.subset_relaxation_dual(X, Y, 1),
+        "one penalty, dual": cpm_sparse.fixed_assignment_dual(*faces, penalty=FacePenalty.of(2, l1=0.5)),
         "one face": cpm.mixed_integer(X[:8], Y[:8], 1),
         "three faces": cpm.mixed_integer(X[:8], Y[:8], 3),
         "three faces, shared slack": cpm.fixed_assignment(X, Y, 3, np.arange(len(Y)) % 3, loss="max"),
     }
+
+
+def unexplained(program):
+    """The letters of a program that are not explained, and not its variables or multipliers."""
+    symbols = printed_symbols(program)
+    letters = typeset._letters_of_program(program).union(*(symbol.mentions for symbol in symbols))
+    explained = {name for symbol in symbols for name in symbol.names}
+    explained |= typeset._variables_and_multipliers(program)
+    functions = functions_of(program.letters)
+    trees = [tree for row in program.rows for tree in formulas_in(row.says, functions)]
+    # A multiplier's meaning may define a letter: "with v = (w, b, −1)".
+    for claim in (claim for tree in trees if isinstance(tree, tuple) for claim in tree):
+        if claim.relation.sign == "=" and isinstance(claim.relation.left, Letter):
+            explained.add(claim.relation.left.name)
+    return letters - explained
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
