@@ -78,7 +78,8 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     C : float or array_like of shape (n,)
         Cost of slack, per sample. Following the slides, it caps alpha as well.
     """
-    data, costs = as_l0_data(K, y), cost_parameter(C, len(y))
+    data = as_l0_data(K, y)
+    costs = cost_parameter(C, len(data.y))
     alpha, b, xi = primal_variables(data)
     return Program(
         name="one_norm.primal",
@@ -96,7 +97,8 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the dual of :func:`primal`, eq. (2); arguments as in the primal."""
-    data, costs = as_l0_data(K, y), cost_parameter(C, len(y))
+    data = as_l0_data(K, y)
+    costs = cost_parameter(C, len(data.y))
     u, s, r = dual_variables(data)
     alpha = r - s <= 1, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "the coefficient $αⱼ$"
     return Program(
