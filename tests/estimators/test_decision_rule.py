@@ -21,7 +21,6 @@ from polyopt import (
     Polyceptron,
     RelativeMarginMachine,
     SigmaSVM,
-    large,
 )
 from polyopt.explanations import explain_model, explain_sample
 from polyopt.explanations.classifier import decision_model_of
@@ -187,16 +186,6 @@ def test_rules_of_a_model_say_what_it_predicts(inside, double, scaled):
     namespace = {}
     exec(rules.to_python(), namespace)
     assert [namespace["classify"]({"x0": a, "x1": b}) for a, b in GRID] == expected
-
-
-@pytest.mark.parametrize("inside", ["in", "out"])
-def test_machines_of_large_data_follow_the_rule(inside):
-    """The polytope of a machine fitted in blocks contains what is predicted inside, faces and all."""
-    machine = large.ConvexPolytopeMachine(4, inside_label=inside, random_state=0).fit(GRID, LABELS)
-    machine.faces_[0] = np.column_stack(SQUARE)
-    assert (machine.decision_function(GRID) == 0).sum() == 16
-    assert (machine.predict(GRID) == by_rule(machine, GRID)).all()
-    assert (machine.polytope_.contains(GRID) == (machine.predict(GRID) == inside)).all()
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["inside-first", "inside-second"])
