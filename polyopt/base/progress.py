@@ -146,11 +146,6 @@ def tell(record: Mapping[str, float]) -> None:
         listener(record)
 
 
-def listener() -> Listener | None:
-    """Return :func:`tell`, or None if there is neither a watch nor a listener."""
-    return None if _watch.get() is None and _listener.get() is None else tell
-
-
 Viewer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
 _viewer: ContextVar[Viewer | None] = ContextVar("viewer", default=None)
 

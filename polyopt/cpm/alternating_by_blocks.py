@@ -19,7 +19,7 @@ import numpy as np
 from formulations.families import Families, margin_family
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
-from polyopt.base.progress import counted, listener, tell
+from polyopt.base.progress import counted, tell
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import no_pairs
@@ -286,7 +286,7 @@ class Rounds:
         state = None
         if self._resumed is not None:
             (crew.log[:], state), self._resumed = self._resumed, None
-        arguments = (self.tol, None, clock, listener())
+        arguments = (self.tol, None, clock)
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
         solution = solve_problem(problem, *arguments, save, state, start)

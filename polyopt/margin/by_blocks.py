@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from formulations.families import Families, bound_families, hinge_families, margin_family
 from formulations.language.clock import Clock
-from polyopt.base.progress import listener
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.driver import solve_problem
@@ -104,7 +103,7 @@ def _fit_pair(
     crew.log[:] = save.log or crew.log
     save.log = crew.log
     tol = min(machine.tol, 1e-8)
-    solution = solve_problem(problem, tol, machine.max_iter, clock, listener(), save, save.state)
+    solution = solve_problem(problem, tol, machine.max_iter, clock, save, save.state)
     w, b = solution["w"], float(solution["b"])
     if problem.is_centred:
         b -= float(problem.shift @ w)

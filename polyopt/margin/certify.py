@@ -8,7 +8,7 @@ geometry is the feature space of a machine, in which a vector v represents w, wi
 """
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,16 +30,6 @@ from polyopt.margin.geometry import (
     SigmaKernelGeometry,
     SigmaLinearGeometry,
 )
-
-
-class CommonArguments(TypedDict, total=False):
-    """The keywords that are passed on to :func:`certify_families` unchanged."""
-
-    w: ArrayLike | None
-    b: float | None
-    kernel: Kernel | None
-    precomputed: bool
-    max_iter: int
 
 
 def certify_svm(
@@ -144,7 +134,7 @@ def certify_sigma_svm(
 def certify_rmm(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *, D: ArrayLike = np.inf,
     alpha: ArrayLike | None = None, lam: ArrayLike | None = None, lam_star: ArrayLike | None = None,
-    tol: float = 1e-6, **common: Unpack[CommonArguments],
+    tol: float = 1e-6, **common: Any,
 ) -> Certificate:  # fmt: skip
     """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
 
@@ -172,7 +162,7 @@ def certify_rmm(
 def certify_rmm_bounded(
     X: MatrixLike, y: ArrayLike, U: MatrixLike | None, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None, multipliers: Mapping[str, ArrayLike] | None = None,
-    tol: float = 1e-6, **common: Unpack[CommonArguments],
+    tol: float = 1e-6, **common: Any,
 ) -> Certificate:  # fmt: skip
     """Certify a point of the Relative Margin Machine with bounds at further samples, which have no labels.
 

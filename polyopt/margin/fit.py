@@ -12,7 +12,6 @@ from the solution, and checks the solver's status by a certificate if that is ne
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
@@ -29,7 +28,6 @@ from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
 from polyopt.base.onnx_graph import Graph
-from polyopt.base.progress import listener
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.estimators.collections import CollectionLike, is_in_blocks
@@ -156,13 +154,17 @@ class HingeClassifier(KernelClassifier):
         """Return the families of rows of the machine."""
         return Families(margin_family(y, self.C * weights))
 
-    @abstractmethod
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         """Return the primal in linear features, with variables w and b and rows named as the families."""
+        from formulations import svm
 
-    @abstractmethod
+        return svm.primal(X, rows["margin"].side, rows["margin"].cap)
+
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         """Return the dual for the Gram matrix of :meth:`_solver_gram`; a variable is a family's `letter`."""
+        from formulations import svm
+
+        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
 
     def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         """Return the Gram matrix for the solver."""
@@ -328,7 +330,7 @@ class HingeClassifier(KernelClassifier):
             tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)  # iterations on few entries are cheap
             self.solution_ = solve_interior_point(
                 X, self.families_, D=self._variance_share, weights=self._sample_weights,
-                tol=tol, **self._limits(),
+                tol=tol, max_iter=self.max_iter, time_limit=self.time_limit,
             )  # fmt: skip
         else:
             # With D > 0 the regulariser has its own scale; else features and costs are scaled (see `_solve`).
@@ -361,11 +363,12 @@ class HingeClassifier(KernelClassifier):
             self.solution_ = replace(solution, primal=scaled)
             self._set_multipliers(self.families_.of_letters(scaled))
             return geometry().primal_from_dual(self._beta()), None
-        limits = self._limits()
-        machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
+        machine = Decomposition(gram, cache_size=self.cache_size)
         is_small = self.solver == "auto" and gram.n <= OPTIONS.max_small_samples
         tol = min(self.tol, 1e-8) if is_small else self.tol
-        self.solution_ = machine.solve(self.families_, tol=tol, **limits)
+        self.solution_ = machine.solve(
+            self.families_, tol=tol, max_iter=self.max_iter, time_limit=self.time_limit
+        )
         self._set_multipliers(self.solution_.duals)
         coef = self.solution_["coef"]  # the coefficients `_beta`, scaled to satisfy the hard bounds
         # The solver's outputs and intercept, perhaps in single precision, are kept unless rounding matters.
@@ -374,10 +377,6 @@ class HingeClassifier(KernelClassifier):
         if self.kernel != "linear" and self._is_pairwise and is_accurate:
             return coef, float(self.solution_["b"])
         return geometry().primal_from_dual(coef), None
-
-    def _limits(self) -> dict[str, Any]:
-        """Return the limits and the progress listener for a solver, as keyword arguments."""
-        return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": listener()}
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         """Set ``multipliers_`` from the multipliers of each family, and ``n_iter_``."""

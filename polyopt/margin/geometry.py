@@ -389,13 +389,13 @@ class _SigmaGeometry:
 
 
 class SigmaLinearGeometry(_SigmaGeometry):
-    """Linear features in the metric of the Sigma-SVM; weights are 1 by default."""
+    """Linear features in the metric of the Sigma-SVM."""
 
     note = ""
 
-    def __init__(self, X: Matrix, D: float, weights: Vector | None = None):
+    def __init__(self, X: Matrix, D: float, weights: Vector):
         plain = LinearGeometry(X, centred=True)
-        super().__init__(plain, D, np.ones(plain.n) if weights is None else weights)
+        super().__init__(plain, D, weights)
         self.X = plain.X
         # The mean: the point that the plain geometry subtracts, plus the mean of the shifted samples.
         self.centre = plain.centre + plain.adjoint(self.weights) / float(self._total.mid)

@@ -27,8 +27,6 @@ from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.certify import feature_space
 from polyopt.margin.geometry import Geometry
 
-Progress = Callable[[dict[str, float]], None]
-
 _NAME = "Relative Margin Machines"
 _FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # fractions in the default bounds B = 1 + fraction (θ − 1)
 
@@ -60,8 +58,7 @@ class PathPoint(Shown):
 def rmm_path(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, bounds: Sequence[float] | None = None, *,
     kernel: Kernel | None = None, precomputed: bool = False, tol: float = 1e-3,
-    certificate_tol: float = 1e-6, cache_size: float = 500.0, time_limit: float | None = None,
-    progress: Progress | None = None,
+    certificate_tol: float = 1e-6, time_limit: float | None = None,
 ) -> Path[PathPoint]:  # fmt: skip
     """Solve the SVM, and then the Relative Margin Machine for a decreasing sequence of bounds.
 
@@ -87,12 +84,8 @@ def rmm_path(
         a relative gap of at most 1e-8.
     certificate_tol : float
         Tolerance of the certificates.
-    cache_size : float
-        Megabytes for kernel rows.
     time_limit : float, optional
         Seconds for the complete path. After the limit, or after Ctrl-C, no further machine is solved.
-    progress : callable, optional
-        Called with each record of each history.
 
     Returns
     -------
@@ -117,7 +110,7 @@ def rmm_path(
     tol, certificate_tol = tolerance(tol), tolerance(certificate_tol, "certificate_tol")
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
-    solve = _solver(X, kernel, precomputed, cache_size, progress)
+    solve = _solver(X, kernel, precomputed)
     is_linear = precomputed or kernel.name == "linear"
     geometry, _ = feature_space(X, None if is_linear else kernel, precomputed)
     path: Path[PathPoint] = Path(_NAME, "B")
@@ -148,9 +141,7 @@ def rmm_path(
     return path
 
 
-def _solver(
-    X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
-) -> Callable[..., Solution]:
+def _solver(X: Matrix, kernel: Kernel, precomputed: bool) -> Callable[..., Solution]:
     """Return a solver for families of constraints.
 
     It is interior-point for linear machines of few features, else decomposition with warm starts.
@@ -159,13 +150,13 @@ def _solver(
         from polyopt.margin.interior_point import solve_interior_point
 
         def solve(rows: Families, *, tol: float, time_limit: float | None) -> Solution:
-            return solve_interior_point(X, rows, tol=min(tol, 1e-8), time_limit=time_limit, progress=progress)
+            return solve_interior_point(X, rows, tol=min(tol, 1e-8), time_limit=time_limit)
 
         return solve
     from polyopt.margin.decomposition import Decomposition
 
     gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
-    return Decomposition(gram, cache_size=cache_size, progress=progress).solve
+    return Decomposition(gram).solve
 
 
 def _default_bounds(svm: Solution, geometry: Geometry) -> list[float]:

@@ -182,22 +182,22 @@ class RelativeMarginMachine(HingeClassifier):
         return n, {"C": margin.cap[:n], "B": self.B, "D": bound_costs}
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        from formulations import rmm, rmm_bounded, svm
+        from formulations import rmm, rmm_bounded
 
-        y = rows["margin"].side
         if np.isinf(self.B):
-            return svm.primal(X, y, rows["margin"].cap)
+            return super()._primal_program(X, rows, weights)
+        y = rows["margin"].side
         n, settings = self._bounded_settings(rows)
         if n == len(y):
             return rmm.qp(X, y, **settings)
         return rmm_bounded.qp(X[:n], y[:n], X[n:], training=self._bounds_training, **settings)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        from formulations import rmm, rmm_bounded, svm
+        from formulations import rmm, rmm_bounded
 
-        y = rows["margin"].side
         if np.isinf(self.B):
-            return svm.kernel_dual(K, y, rows["margin"].cap)
+            return super()._dual_program(K, rows)
+        y = rows["margin"].side
         n, settings = self._bounded_settings(rows)
         if n == len(y):
             return rmm.kernel_dual(K, y, **settings)

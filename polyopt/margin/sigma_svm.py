@@ -65,17 +65,11 @@ class SigmaSVM(HingeClassifier):
     def _variance_share(self) -> float:  # type: ignore[override]
         return float(self.D)
 
-    # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.
+    # The dual is the base's: with the centred kernel the Sigma-SVM is a support vector machine.
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
         from formulations import sigma_svm
 
         return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
-
-    def _dual_program(self, K: NDArray[Any], rows: Families) -> "Program":
-        # K is the centred kernel, with which the Sigma-SVM is a support vector machine.
-        from formulations import svm
-
-        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
 
     def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel

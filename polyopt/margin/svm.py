@@ -4,16 +4,8 @@ The other machines of this package extend it: the Relative Margin Machine by bou
 Sigma-SVM by a weight D on their variance. It is the case of an infinite B, and of D = 0.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
-
-from formulations.families import Families
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.fit import HingeClassifier
-
-if TYPE_CHECKING:
-    from formulations.language.program import Program
 
 
 @estimator
@@ -39,14 +31,3 @@ class SVM(HingeClassifier):
     """
 
     _title = "the SVM"
-
-    # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.
-    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
-        from formulations import svm
-
-        return svm.primal(X, rows["margin"].side, rows["margin"].cap)
-
-    def _dual_program(self, K: NDArray[Any], rows: Families) -> "Program":
-        from formulations import svm
-
-        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)

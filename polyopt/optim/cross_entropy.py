@@ -25,7 +25,7 @@ from formulations.language.arguments import seconds, whole
 from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Status
 from formulations.language.types import Vector
-from polyopt.base.progress import show
+from polyopt.base.progress import show, tell
 from polyopt.optim.starts import TIE
 
 Bits = NDArray[np.bool_]
@@ -120,7 +120,6 @@ def cross_entropy_minimize(
     improve: Improve | None = None,
     time_limit: float | None = None,
     random_state: int | np.random.Generator | None = 0,
-    progress: Callable[[dict[str, float]], None] | None = None,
 ) -> CrossEntropyResult:
     """Minimise a score of 0-1 patterns by the cross-entropy method.
 
@@ -165,8 +164,6 @@ def cross_entropy_minimize(
         Seconds for the whole search; checked after each pattern.
     random_state : int, Generator or None, default=0
         Seed of the patterns drawn.
-    progress : callable, optional
-        A function that is called with each record of the history.
 
     Returns
     -------
@@ -208,7 +205,7 @@ def cross_entropy_minimize(
     return search(
         score_each, p, rules,
         incumbents=patterns, improve=improve, lower_bound=lower_bound, clock=Clock(time_limit),
-        rng=np.random.default_rng(random_state), progress=progress,
+        rng=np.random.default_rng(random_state),
     )  # fmt: skip
 
 
@@ -234,7 +231,7 @@ def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
 def search(
     scorer: Scorer, p: Vector, rules: Rules, *, incumbents: Bits, improve: Improve | None,
     lower_bound: float, clock: Clock, rng: np.random.Generator,
-    progress: Callable[[dict[str, float]], None] | None = None,
+    progress: Callable[[dict[str, float]], None] = tell,
 ) -> CrossEntropyResult:  # fmt: skip
     """Iterate from the probabilities p (n,); arguments as in :func:`cross_entropy_minimize`."""
     run = _Search(scorer, p, rules, improve, lower_bound, clock)
@@ -247,8 +244,7 @@ def search(
             run.step(rng)
             ended = run.reason_to_stop()
             show(run.history[-1], lambda: {"p": run.p})
-            if progress is not None:
-                progress(run.history[-1])
+            progress(run.history[-1])
         status, reason = ended
     except OutOfTimeError:
         status, reason = Status.TIME_LIMIT, "the time limit has passed"

@@ -139,7 +139,7 @@ def halves(source, faces, moved=0.0, steps=None):
     executor, pair, found = ThreadExecutor(source), Pair(("in", "out"), (1.0, 1.0), 0.7), []
     for face in range(K):
         crew = executor.crew(FaceRecipe(pair, faces, face))
-        answer = solve_problem(state_problem(crew, 1, None, intercept=False), 1e-9, steps, Clock(None), None)
+        answer = solve_problem(state_problem(crew, 1, None, intercept=False), 1e-9, steps, Clock(None))
         v = np.append(answer["w"], answer["b"]) + moved
         rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.35)))
         ask = lambda *step, crew=crew: crew.ask("prove", *step)  # noqa: E731
@@ -257,14 +257,14 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
 
     solve, faces = alternation.solve_problem, []
 
-    def interrupted(problem, tol, max_iter, clock, progress, save, known, start):
+    def interrupted(problem, tol, max_iter, clock, save, known, start):
         faces.append(max_iter)
         if len(faces) == K + 2:
 
             def save(known):
                 raise KeyboardInterrupt
 
-        return solve(problem, tol, max_iter, clock, progress, save, known, start)
+        return solve(problem, tol, max_iter, clock, save, known, start)
 
     monkeypatch.setattr(alternation, "solve_problem", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):

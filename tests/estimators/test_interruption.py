@@ -27,6 +27,7 @@ from polyopt import (
     SigmaSVM,
 )  # fmt: skip
 from polyopt.base.parallel import iter_joblib, run_tasks, time_share
+from polyopt.base.progress import records_to
 from polyopt.estimators.base import PairwiseClassifier, warn_of_interruption
 from polyopt.estimators.status import status_of
 from polyopt.margin.fit import HingeClassifier
@@ -184,7 +185,8 @@ def test_ctrl_c_ends_a_path():
     def interrupt(record):
         raise KeyboardInterrupt
 
-    path = rmm_path(X, y, bounds=[2.0, 1.5], progress=interrupt)
+    with records_to(interrupt):
+        path = rmm_path(X, y, bounds=[2.0, 1.5])
     assert [point.solution.status for point in path] == [Status.INTERRUPTED]
 
 

@@ -16,6 +16,7 @@ from sklearn.linear_model import LinearRegression
 from formulations.language import clock
 from formulations.language.solution import Status
 from polyopt import cross_entropy_minimize
+from polyopt.base.progress import records_to
 from polyopt.optim import cross_entropy
 from polyopt.optim.cross_entropy import Rules, search, with_ties
 
@@ -499,7 +500,8 @@ def test_ctrl_c_keeps_the_best(when):
 
 def test_the_history_is_told_as_it_happens():
     told = []
-    found = cross_entropy_minimize(rugged(20, 0), 20, progress=told.append)
+    with records_to(told.append):
+        found = cross_entropy_minimize(rugged(20, 0), 20)
     assert tuple(told) == found.history
     assert set(told[0]) == {*COURSE, "seconds"}
     p = found.p[(found.p > 0) & (found.p < 1)]

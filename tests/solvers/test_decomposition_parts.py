@@ -17,6 +17,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.base import threads
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, gram_matvec, outputs_at, submatrix
 from polyopt.margin import decomposition
@@ -417,7 +418,8 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
 def test_the_record_of_a_run(overlapping):
     gram, y, C = overlapping
     seen = []
-    solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-8, progress=seen.append)
+    with records_to(seen.append):
+        solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-8)
     assert list(solution.history) == seen
     last = seen[-1]
     assert last["violation"] <= 1e-8

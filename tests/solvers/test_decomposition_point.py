@@ -31,7 +31,7 @@ def a_point(B, dtype=np.float64, kernel=RBF):
 def test_a_point_given_up_has_outputs_of_its_own(dtype):
     """The second time as well, when the run ends there; with B under 1 no beta of its start is 0."""
     point, K, beta = a_point(0.5, dtype)
-    run, start = _Run(point, History(point, Clock(), np.inf, None), 1e-3), point.dual.initial_beta()
+    run, start = _Run(point, History(point, Clock(), np.inf), 1e-3), point.dual.initial_beta()
     assert start.all()
     for is_first in (True, False):
         point.cache = RowCache(point.gram, 1e6, dtype)
@@ -132,7 +132,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     point.set_point(beta, K @ beta)
     chosen = point.near_margin(DEFAULTS.newton_band_ratio * point.violation())
     point.budget = share * WORK.bytes_per_entry * len(chosen) ** 2
-    history = History(point, Clock(), np.inf, None)
+    history = History(point, Clock(), np.inf)
     phase = NewtonPhase(point, history)
     phase.add_set(10**5, 10**6)
     before = point.values()["bound"]
@@ -152,7 +152,7 @@ def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_ro
     for case in ("at hand", "single", "set aside", "not all"):
         point, K, beta = a_point(1.2, np.float32 if case == "single" else np.float64)
         point.set_point(beta, K @ beta)
-        phase = NewtonPhase(point, History(point, Clock(), np.inf, None))
+        phase = NewtonPhase(point, History(point, Clock(), np.inf))
         chosen = np.array([4, 9, 22, 35])
         if case == "set aside":
             point.cache.set_active(np.arange(3, 40))
@@ -177,7 +177,7 @@ def test_an_answer_has_no_bound_above_its_objective_and_says_whether_it_is_near(
     point, K, beta = a_point(2.0)
     point.set_point(beta, K @ beta)
     values = {**point.values(), "objective": 5.0, "bound": bound}
-    history = History(point, Clock(), np.inf, None)
+    history = History(point, Clock(), np.inf)
     history.record(point.violation())
     monkeypatch.setattr(point, "values", lambda: values)
     monkeypatch.setattr(point, "gap", lambda: gap)

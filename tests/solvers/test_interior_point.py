@@ -15,6 +15,7 @@ from formulations.families import Families, Family, hinge_families, margin_famil
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.base.progress import records_to
 from polyopt.margin.interior_point import solve_interior_point
 from polyopt.margin.interior_point.driver import Iterate
 from polyopt.margin.interior_point.problem import Regulariser, System, read_problem
@@ -409,7 +410,8 @@ def test_ctrl_c_keeps_the_point(blobs):
         if record["iteration"] >= 2:
             raise KeyboardInterrupt
 
-    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), progress=interrupt)
+    with records_to(interrupt):
+        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3))
     assert solution.status is Status.INTERRUPTED
     assert np.isfinite(solution.objective)
     assert solution.bound <= solution.objective
@@ -418,7 +420,8 @@ def test_ctrl_c_keeps_the_point(blobs):
 def test_the_history_ends_at_the_answer(blobs):
     X, y = blobs
     seen = []
-    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), progress=seen.append)
+    with records_to(seen.append):
+        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3))
     assert list(solution.history) == seen
     assert [record["iteration"] for record in seen] == list(range(solution.iterations + 1))
     assert {"iteration", "seconds", "violation", "objective", "bound"} <= set(seen[-1])

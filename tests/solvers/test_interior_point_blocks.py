@@ -39,7 +39,7 @@ def blocks_of(X, y, costs, B, cuts, weights=None):
 
 def solved(crew, D=None, tol=1e-8, max_iter=None, clock=None):
     problem = state_problem(crew, 1, D)
-    return problem, solve_problem(problem, tol, max_iter, clock or Clock(), None)
+    return problem, solve_problem(problem, tol, max_iter, clock or Clock())
 
 
 def whole_certificate(X, y, costs, B, D, weights, solution, Z, shift, tol=1e-6):

@@ -30,7 +30,6 @@ Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (9). Fan, Chen & Lin, 
 Second Order Information for Training Support Vector Machines (2005).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,11 +120,10 @@ def solve_pairs(
 
 def solve_decomposition(
     gram: Gram | Any, families: Families, *, tol: float = 1e-3, max_iter: int | None = None,
-    time_limit: float | None = None, cache_size: float = 500.0,
-    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
+    time_limit: float | None = None, cache_size: float = 500.0, options: Options = DEFAULTS,
 ) -> Solution:  # fmt: skip
     """Solve one program by :class:`Decomposition`, whose method ``solve`` describes the arguments."""
-    machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
+    machine = Decomposition(gram, cache_size=cache_size, options=options)
     return machine.solve(families, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
 
@@ -134,15 +132,10 @@ class Decomposition:
 
     gram: a positive semidefinite Gram matrix (n, n), as an array or by blocks.
     cache_size: megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
-    progress: called with every record of the history.
     """
 
-    def __init__(
-        self, gram: Gram | Any, *, cache_size: float = 500.0,
-        progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
-    ):  # fmt: skip
+    def __init__(self, gram: Gram | Any, *, cache_size: float = 500.0, options: Options = DEFAULTS):
         self._state = State(as_gram(gram), cache_size * _MEGABYTE, options)
-        self._progress = progress
         self._solved: Dual | None = None  # the last program
 
     def solve(
@@ -165,7 +158,7 @@ class Decomposition:
         clock, tol = Clock(time_limit), tolerance(tol)
         limit = whole_or_none("max_iter", max_iter)
         state = self._state
-        history = History(state, clock, np.inf if limit is None else limit, self._progress)
+        history = History(state, clock, np.inf if limit is None else limit)
         run = self._run = _Run(state, history, tol)
         state.dual = Dual(families)
         try:

@@ -54,6 +54,7 @@ from formulations.families import Families, Pieces
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
+from polyopt.base.progress import tell
 from polyopt.base.threads import run_blocks
 from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.kernels import (
@@ -690,13 +691,10 @@ class History:
     """The records and limits of a solve.
 
     iteration: number of working sets and of pivots of the Newton phase so far, at most `limit`.
-    progress: called with every record.
     """
 
-    def __init__(
-        self, state: State, clock: Clock, limit: float, progress: Callable[[dict[str, float]], None] | None
-    ):
-        self._state, self._progress = state, progress
+    def __init__(self, state: State, clock: Clock, limit: float):
+        self._state = state
         self.clock, self.limit, self.iteration = clock, limit, 0
         self._records: list[dict[str, float]] = []
 
@@ -717,8 +715,7 @@ class History:
             "active": float(len(state.cache.active)),
         }  # fmt: skip
         self._records.append(record)
-        if self._progress is not None:
-            self._progress(record)
+        tell(record)
         return record
 
     def solution(self, status: Status) -> Solution:

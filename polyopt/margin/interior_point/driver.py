@@ -38,7 +38,7 @@ from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
-from polyopt.base.progress import show
+from polyopt.base.progress import show, tell
 from polyopt.certificates.certificate import relative_gap
 from polyopt.margin import certificate
 from polyopt.margin.interior_point.intercept import best_intercept_interval
@@ -72,7 +72,6 @@ DEFAULTS = Options()
 def solve_interior_point(
     X: Matrix, rows: Families, *, D: float | None = None, weights: ArrayLike | None = None,
     tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:  # fmt: skip
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
@@ -93,25 +92,24 @@ def solve_interior_point(
     clock, tol = Clock(time_limit), tolerance(tol)
     max_iter = whole_or_none("max_iter", max_iter)
     problem = read_problem(X, rows, D, weights)
-    solution = solve_problem(problem, tol, max_iter, clock, progress)
+    solution = solve_problem(problem, tol, max_iter, clock)
     (Z,) = problem.crew.ask("multipliers")  # a single block has all samples
     return replace(solution, duals=order_families(rows)[0].named(Z))
 
 
 def solve_problem(
     problem: Problem, tol: float, max_iter: int | None, clock: Clock,
-    progress: Callable[[dict[str, float]], None] | None,
     save: Callable[[dict[str, Any]], None] | None = None, state: Mapping[str, Any] | None = None,
     start: Vector | None = None, options: Options = DEFAULTS,
 ) -> Solution:  # fmt: skip
     """Solve a program whose samples are in blocks; the multipliers stay with the blocks.
 
-    tol, max_iter, progress: as in :func:`solve_interior_point`.
+    tol, max_iter: as in :func:`solve_interior_point`.
     save: called after every iteration with the state of the loop, which resumes a run with the crew's log.
     state: a state that was passed to `save`, to resume from; the crew then has the log.
     start (m+1,): a warm start (w, b), as in :class:`Iterate`.
     """
-    best = _Best(problem, tol, clock, progress, options)
+    best = _Best(problem, tol, clock, options)
     iterate = Iterate(problem, tol, is_new=state is None, start=start, options=options)
     least = np.full(3, np.inf)  # least gap, violation and mu so far
     idle = iteration = 0  # iterations in a row without a decrease of these, and all iterations
@@ -172,12 +170,9 @@ class _Best:
 
     changing = ("_objective", "_v", "_bound", "violation", "_history")
 
-    def __init__(
-        self, problem: Problem, tol: float, clock: Clock,
-        progress: Callable[[dict[str, float]], None] | None, options: Options,
-    ):  # fmt: skip
+    def __init__(self, problem: Problem, tol: float, clock: Clock, options: Options):
         self._clock, self.violation, self._options = clock, np.inf, options
-        self._problem, self._tol, self._progress = problem, tol, progress
+        self._problem, self._tol = problem, tol
         self._v = np.zeros(problem.facts.m + 1)  # zeros are feasible for both programs
         self._objective = float(total(problem.crew.ask("costs_at", self._v, 1.0)))
         self._bound, self._history = 0.0, list[dict[str, float]]()
@@ -202,8 +197,7 @@ class _Best:
             "violation": survey.violation, "objective": self._objective, "bound": self._bound,
         }  # fmt: skip
         self._history.append(record)
-        if self._progress is not None:
-            self._progress(record)
+        tell(record)
         show(record, self._best_weights)
 
     def _best_weights(self) -> dict[str, Vector]:
