@@ -8,7 +8,7 @@ clock stopped, so that each ends as soon as it checks the clock.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -87,13 +87,3 @@ def time_share(clock: Clock, number: int, count: int, n_jobs: int | None) -> flo
         return None
     remaining = count - number
     return seconds_left * min(effective_n_jobs(n_jobs), remaining) / remaining
-
-
-class PicklesWithout:
-    """Base class of objects that are pickled without some attributes, which each process computes anew."""
-
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)  # their names; subclasses set others
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state without the attributes in ``_not_pickled``."""
-        return {name: value for name, value in vars(self).items() if name not in self._not_pickled}

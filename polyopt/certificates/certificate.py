@@ -365,15 +365,6 @@ def conclude(
     )  # fmt: skip
 
 
-def conclude_conditions(
-    program: str, value: float, lagrangian: float, residuals: Sequence[Residual], tol: float, sense: str
-) -> Certificate:
-    """Return a certificate of optimality conditions only; the Lagrangian is not a proven bound."""
-    holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
-    claim = Claim.CONDITIONS if holds else Claim.NONE
-    return Certificate(program, claim, value, lagrangian, tuple(residuals), tol, program, sense=sense)
-
-
 def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual], tol: float) -> Certificate:
     """Return a certificate that no point is feasible; the caller has proven a ray of multipliers."""
     return Certificate(program, Claim.INFEASIBLE, value, np.inf, tuple(residuals), tol)

@@ -8,13 +8,12 @@ they make the multipliers feasible and so prove a bound.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, tolerance
-from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
+from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
 from polyopt.certificates.claims.statement import without_form
 
 if TYPE_CHECKING:
@@ -61,11 +60,13 @@ def certify_program(
     tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)
     measured = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
-    residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in measured.parts]
-    values = measured.value, measured.lagrangian
-    certificate = conclude_conditions(program.name, *values, residuals, tol, program.sense)
-    # Without a bound there is no claim: saving the certificate raises ValueError with the reason.
-    return replace(certificate, evidence=without_form(_NO_BOUND))
+    residuals = tuple(residual(part.kind, part.row, part.violation, part.scale) for part in measured.parts)
+    value, lagrangian = measured.value, measured.lagrangian
+    holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
+    return Certificate(
+        program.name, Claim.CONDITIONS if holds else Claim.NONE, value, lagrangian, residuals, tol,
+        program.name, sense=program.sense, evidence=without_form(_NO_BOUND),
+    )  # fmt: skip
 
 
 def _checked(label: str, arrays: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:

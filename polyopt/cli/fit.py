@@ -247,9 +247,6 @@ def _of_solution(
     """Return the certificate of another package's solution, and the label column of the data."""
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
-    import pandas as pd
-
-    from formulations.language.types import is_sparse
     from polyopt.compare.data import check_dataset
     from polyopt.datasets import fit_preparation
     from polyopt.foreign.certify import certify
@@ -262,11 +259,8 @@ def _of_solution(
     table = load_data(data, target, form)
     check_dataset(table)
     found, _ = fit_preparation(table)
-    X: Any = found.X
-    if found.feature_names is not None and not is_sparse(X):
-        X = pd.DataFrame(X, columns=list(found.feature_names))
     with warnings_as_sentences():
-        certificate = certify(program, (X, found.y), coefficients, **given)
+        certificate = certify(program, (found.X, found.y), coefficients, **given)
     return certificate, -1 if table.target is None else table.target
 
 

@@ -79,29 +79,12 @@ class FacePenalty(Settings):
         "margin": [StrOptions({"total", "worst"})],
     }  # signs and groups are checked with the data
 
-    @staticmethod
-    def of(n_features: int, **terms: Any) -> FacePenaltyOfFeatures:
-        """Return the numerical penalty, an argument of ``certify_cpm``.
-
-        Parameters
-        ----------
-        n_features : int
-            Number m of features.
-        **terms
-            l1, group, signs and groups, as of :meth:`formulations.face_penalty.FacePenalty.of`.
-        """
-        return FacePenaltyOfFeatures.of(n_features, **terms)
-
-    @property
-    def has_signs(self) -> bool:
-        """True if a feature has a sign constraint."""
-        signs = list(self.signs.values()) if isinstance(self.signs, Mapping) else self.signs
-        return bool(signs is not None and np.asarray(signs, dtype=object).any())
-
     @property
     def has_penalty_or_signs(self) -> bool:
-        """True if there is a penalty or a sign constraint."""
-        return self.has_signs or bool(self.l1) or bool(self.group)
+        """True if there is a penalty, or a feature with a sign constraint."""
+        signs = list(self.signs.values()) if isinstance(self.signs, Mapping) else self.signs
+        has_signs = signs is not None and np.asarray(signs, dtype=object).any()
+        return bool(has_signs or self.l1 or self.group)
 
     @property
     def is_restricted(self) -> bool:

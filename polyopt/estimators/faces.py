@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -44,35 +44,28 @@ MAX_SPREAD_RATIO = 1e4
 """Ratio of the spreads of two features above which scaling is advised, for ``polyopt.polyhedral``."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Thresholds of the sample checks and of scoring."""
-
-    max_size: float = 1e100  # largest entry of X and sum of costs; squares and products may overflow above it
-    max_offset: float = 1e3  # distance of a mean from 0, in spreads, above which centring is advised
-    measured_entries: int = 1 << 18  # entries of X, in equidistant rows, for means and spreads
-    rows_per_block: int = 1 << 9  # dense samples scored at a time in single precision; they stay in the cache
-    max_score_error: float = 1e-4  # largest error of a score in single precision
-    # Largest entry of a sample at which weights that underflow in single precision cannot change a score.
-    max_single_entry: float = 1e30
-
-
-OPTIONS = Options()
+_MAX_SIZE = 1e100  # largest entry of X and sum of costs; squares and products may overflow above it
+_MAX_OFFSET = 1e3  # distance of a mean from 0, in spreads, above which centring is advised
+_MEASURED_ENTRIES = 1 << 18  # entries of X, in equidistant rows, for means and spreads
+_ROWS_PER_BLOCK = 1 << 9  # dense samples scored at a time in single precision; they stay in the cache
+_MAX_SCORE_ERROR = 1e-4  # largest error of a score in single precision
+# Largest entry of a sample at which weights that underflow in single precision cannot change a score.
+_MAX_SINGLE_ENTRY = 1e30
 
 
 # -- sizes and inside labels ------------------------------------------------------------------------------
 
 
-def check_sizes(max_entry: float, total_cost: float, options: Options = OPTIONS) -> None:
+def check_sizes(max_entry: float, total_cost: float) -> None:
     """Raise ValueError for a largest entry of X or a sum of all costs whose products may overflow."""
-    if max_entry > options.max_size:
+    if max_entry > _MAX_SIZE:
         raise ValueError(
-            f"X must have entries of at most {options.max_size:g} in size, not {max_entry:.3g}: squares "
+            f"X must have entries of at most {_MAX_SIZE:g} in size, not {max_entry:.3g}: squares "
             "leave double precision. Scale the features to unit variance (StandardScaler)"
         )
-    if total_cost > options.max_size:
+    if total_cost > _MAX_SIZE:
         raise ValueError(
-            f"sample_weight, times the class's weight and C, must add up to at most {options.max_size:g}, "
+            f"sample_weight, times the class's weight and C, must add up to at most {_MAX_SIZE:g}, "
             f"not {total_cost:.3g}: products leave double precision. Divide the weights by their mean"
         )
 
@@ -98,9 +91,8 @@ def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> N
 
 
 def scaling_advice(
-    X: Matrix, max_ratio: float = MAX_SPREAD_RATIO, names: Sequence[object] | None = None,
-    options: Options = OPTIONS,
-) -> list[str]:  # fmt: skip
+    X: Matrix, max_ratio: float = MAX_SPREAD_RATIO, names: Sequence[object] | None = None
+) -> list[str]:
     """Return warnings about features far from 0, relative to their spread, and about very different spreads.
 
     All weights and biases have the same penalty or bounds, so centring and scaling change the program. Sparse
@@ -110,11 +102,11 @@ def scaling_advice(
     names: names of the features, if any.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = _mean_and_spread(X, options)
+        mean, spread = _mean_and_spread(X)
     advice = []
     if mean is not None:
         offset = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0)
-        if len(offset) and offset.max() > options.max_offset:
+        if len(offset) and offset.max() > _MAX_OFFSET:
             j = int(offset.argmax())
             advice.append(
                 f"feature {j if names is None else repr(names[j])} lies around {mean[j]:.3g} with a spread "
@@ -130,12 +122,12 @@ def scaling_advice(
     return advice
 
 
-def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
+def _mean_and_spread(X: Any) -> tuple[Array | None, Array]:
     """Return mean and spread (m,) of each feature; for sparse samples None and the spread around 0."""
     if sp.issparse(X):
         floats = X.astype(np.float64)  # bytes overflow when squared
         return None, np.sqrt(np.asarray(floats.multiply(floats).mean(axis=0)).ravel())
-    X = X[:: X.size // options.measured_entries | 1]  # an odd step: classes may alternate from row to row
+    X = X[:: X.size // _MEASURED_ENTRIES | 1]  # an odd step: classes may alternate from row to row
     mean = X.mean(axis=0, dtype=np.float64)
     spread = np.sqrt(((X - mean) ** 2).mean(axis=0))
     spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # exactly, without rounding errors
@@ -145,11 +137,11 @@ def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
 # -- scores ----------------------------------------------------------------------------------------------
 
 
-def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OPTIONS) -> NDArray[np.float64]:
+def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     """Return ``W_k'x + b_k`` (t, K) for samples X (t, m) and faces W (K, m), b (K,).
 
     Samples of float32 or bytes are scored in single precision, except those with so large entries that the
-    rounding error may exceed ``max_score_error``.
+    rounding error may exceed ``_MAX_SCORE_ERROR``.
     """
     if X.dtype == np.float64:
         if sp.issparse(X):
@@ -159,10 +151,10 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OP
         face_rows += b[:, None]
         return face_rows.T
     scores = np.empty((X.shape[0], len(b)), order="F")
-    max_entry = _max_single_entry(W, b, options)
+    max_entry = _max_single_entry(W, b)
     with np.errstate(over="ignore"):  # weights that overflow here are not used: max_entry is too small then
         single_W, single_b = W.T.astype(np.float32), b.astype(np.float32)
-    step = max(X.shape[0], 1) if sp.issparse(X) else options.rows_per_block
+    step = max(X.shape[0], 1) if sp.issparse(X) else _ROWS_PER_BLOCK
     for first in range(0, X.shape[0], step):
         block = slice(first, first + step)
         rows: Any = (X if step >= X.shape[0] else X[block]).astype(np.float32, copy=False)
@@ -174,16 +166,16 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OP
     return scores
 
 
-def _max_single_entry(W: NDArray[Any], b: NDArray[Any], options: Options) -> float:
+def _max_single_entry(W: NDArray[Any], b: NDArray[Any]) -> float:
     """Return the largest entry of a sample for which single precision suffices; -1 if it never does.
 
     The error of a score is about 2^-24 (‖w‖_1 max|x_j| + |b|).
     """
     norm = float(np.abs(W).sum(axis=1).max())
-    max_term = options.max_score_error * 2.0**24 - float(np.abs(b).max())
+    max_term = _MAX_SCORE_ERROR * 2.0**24 - float(np.abs(b).max())
     if not max_term > 0.0:
         return -1.0
-    return min(max_term / norm, options.max_single_entry) if norm > 0.0 else options.max_single_entry
+    return min(max_term / norm, _MAX_SINGLE_ENTRY) if norm > 0.0 else _MAX_SINGLE_ENTRY
 
 
 def _rows_beyond(rows: Any, limit: float) -> NDArray[np.intp]:

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,13 +14,7 @@ FINE = (Status.SOLVED, Status.CONVERGED)
 Nested: TypeAlias = "Solution | list[Nested]"
 
 
-class Fitted(Protocol):
-    """A fitted estimator: its solution, or a (nested) list with one for each pair of classes or side."""
-
-    solution_: Any
-
-
-def solutions_of(estimator: Fitted) -> list[Solution]:
+def solutions_of(estimator: Any) -> list[Solution]:
     """Return all solutions of a fitted estimator: one, or one for each pair of classes and each side."""
 
     def flat(nested: "Nested") -> list[Solution]:
@@ -29,7 +23,7 @@ def solutions_of(estimator: Fitted) -> list[Solution]:
     return flat(estimator.solution_)
 
 
-def status_of(estimator: Fitted) -> Status:
+def status_of(estimator: Any) -> Status:
     """Return the status of a fitted estimator.
 
     It is INTERRUPTED if one of its solutions is, else the first status that is not in FINE, else the first.

@@ -89,7 +89,8 @@ def certify(
     point : object
         A mapping from the names of the table to arrays: w (m,), with a kernel the signed coefficients (n,),
         and b; faces W (K, m+1), the bias last; coefficients alpha (n,). An array of weights, the intercept
-        last, or of faces. The path of a file of these: CSV or ``.npy`` for an array, ``.npz`` for a mapping.
+        last, or of faces. The path of a file of these: CSV without a head or ``.npy`` for an array, ``.npz``
+        for a mapping.
         A fitted ``SVC`` or ``LinearSVC`` of scikit-learn; a model from ``svm_train`` of LIBSVM's Python
         package, or from ``train`` of LIBLINEAR's. None if there are only multipliers, for the point that
         they imply. For a Program a mapping with a value for every variable.
@@ -138,8 +139,7 @@ def certify(
         raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(row.settings)}")
     X, y, *weights = (data.X, data.y) if hasattr(data, "X") else data
     samples = Samples.of(X, y, *weights)
-    names = getattr(X, "columns", None)
-    point = read_file(Path(point), names) if isinstance(point, str | Path) else point
+    point = read_file(Path(point)) if isinstance(point, str | Path) else point
     if row.function:
         return _certify_directly(program, samples, point, multipliers or {}, settings, positive, tol)
     certificates, titles = [], []
@@ -213,23 +213,17 @@ def _certify_directly(
 
 @dataclass(frozen=True)
 class _Pair:
-    """A solution for two classes, and the program whose optimum is meant.
+    """A solution for two classes, and the program that is meant, with settings of :func:`certify`."""
 
-    X (n, m), y (n,), weights (n,): samples of positive weight, their signs, and the weights of their costs.
-    answer: the solution, for these samples and in the form of the program.
-    program, C, B, D, intercept, loss, margin: of :func:`certify`.
-    kernel: None if w are weights of features.
-    """
-
-    X: Matrix
-    y: Vector
-    weights: Vector
-    answer: Answer
+    X: Matrix  # (n, m), the samples of positive weight
+    y: Vector  # (n,) signs
+    weights: Vector  # (n,) factors of the samples' costs
+    answer: Answer  # for these samples, in the form of the program
     program: str
     C: float
     B: float = np.inf
     D: float = np.inf
-    kernel: Kernel | None = None
+    kernel: Kernel | None = None  # None if w are weights of features
     intercept: str = "free"
     loss: Any = "sum"
     margin: Any = "total"

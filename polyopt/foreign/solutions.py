@@ -1,6 +1,5 @@
 """Solutions of other packages in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,11 +127,8 @@ def read_solution(solution: Any, multipliers: Mapping[str, Any], samples: Sample
 # -- arrays ------------------------------------------------------------------------------------
 
 
-def read_file(path: Path, names: Sequence[str] | None) -> Vector | dict[str, Any]:
-    """Read an array of a CSV or ``.npy`` file, or a mapping of a ``.npz`` file.
-
-    `names` are those of the features, for a CSV table whose first line has them in another order.
-    """
+def read_file(path: Path) -> Vector | dict[str, Any]:
+    """Read an array of a CSV or ``.npy`` file, or a mapping of a ``.npz`` file."""
     content, source = path.read_bytes(), path.name
     if content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         try:
@@ -146,7 +142,7 @@ def read_file(path: Path, names: Sequence[str] | None) -> Vector | dict[str, Any
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{source} is neither a text nor a file of numpy's") from None
-    return _read_csv(text, source, names)
+    return _read_csv(text, source)
 
 
 def _read_mapping(fields: Mapping[str, Any]) -> Answer:
@@ -184,28 +180,15 @@ def _read_table(table: ArrayLike) -> Answer:
     return Answer(source, numbers[:-1], float(numbers[-1]))
 
 
-def _read_csv(text: str, source: str, names: Sequence[str] | None) -> Vector:
-    """Read a CSV table, whose first line may name the features of the data in another order."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
+def _read_csv(text: str, source: str) -> Vector:
+    """Read a CSV table of numbers, without a head."""
+    if not text.strip():
         raise ValueError(f"{source} is empty")
-    rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
-    header = None
-    if any(isinstance(plain(cell), str) for cell in rows[0]):
-        header = [cell.strip() for cell in rows.pop(0)]
+    separator = max(",;\t", key=text.count)
     try:
-        numbers = np.array(rows, dtype=float)
+        return np.array([line.split(separator) for line in text.splitlines() if line.strip()], dtype=float)
     except ValueError:  # texts, or rows of several lengths
-        raise ValueError(f"{source} is no table of numbers") from None
-    if not rows or (header and numbers.shape[1] != len(header)):
-        raise ValueError(f"{source} is no table of numbers: its rows are not as long as its head, or missing")
-    if header and names is not None:
-        if sorted(header[:-1]) != sorted(names) or len(set(names)) < len(names):
-            raise ValueError(
-                f"the columns of {source} are not the features of the data, and the intercept last"
-            )
-        numbers = numbers[:, [*(header.index(name) for name in names), len(header) - 1]]
-    return numbers
+        raise ValueError(f"{source} is no table of numbers, each row of the same length") from None
 
 
 # -- fitted objects ----------------------------------------------------------------------------

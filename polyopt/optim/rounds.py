@@ -18,7 +18,7 @@ run is a sequence of stages (:func:`run_stages`), each of which begins at the be
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from formulations.language.arguments import tolerance, whole
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
-from polyopt.base.parallel import PicklesWithout
 from polyopt.base.progress import show, tell
 from polyopt.linalg.used_features import present_features
 from polyopt.optim.starts import TIE, best_of, generators_of
@@ -51,13 +50,18 @@ class Round(Generic[State]):
     is_fixed: bool = False  # True if another round would change nothing
 
 
-class Problem(PicklesWithout, ABC, Generic[State]):
+class Problem(ABC, Generic[State]):
     """A method's start and its round, on states that are assignments or faces.
 
     unit: key of the round's number in the history.
     """
 
     unit = "round"
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)  # attributes that each process computes anew
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without the attributes in ``_not_pickled``."""
+        return {name: value for name, value in vars(self).items() if name not in self._not_pickled}
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """Return a random generator for each of `count` starts."""

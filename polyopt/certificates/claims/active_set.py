@@ -31,7 +31,6 @@ so that their values at 0 and at the unit vectors are the coefficients.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -52,19 +51,12 @@ Change = Callable[[], None]  # changes one state of an active set
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
-@dataclass(frozen=True)
-class Options:
-    """Limits of the active-set method."""
-
-    max_equations: int = 400  # largest number of unknowns; with more, elimination in fractions takes minutes
-    max_rounds: int = 60  # largest number of active sets tried
-    # Number of first rounds that change all wrong states; later ones change one, as the former may cycle
-    joint_rounds: int = 12
-    # Violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
-    clear_violation: int = 1000
-
-
-OPTIONS = Options()
+_MAX_EQUATIONS = 400  # largest number of unknowns; with more, elimination in fractions takes minutes
+_MAX_ROUNDS = 60  # largest number of active sets tried
+# Number of first rounds that change all wrong states; later ones change one, as the former may cycle
+_JOINT_ROUNDS = 12
+# Violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
+_CLEAR_VIOLATION = 1000
 
 # -- linear equations ----------------------------------------------------------------------------------------
 
@@ -152,12 +144,12 @@ def solve_active_set(
     ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
     active_set = _ActiveSet(program, W, b, multipliers, Fraction(active_tol))
-    for n_rounds in range(OPTIONS.max_rounds):
+    for n_rounds in range(_MAX_ROUNDS):
         active_set.solve_equations(solve)
         changes = active_set.find_changes(sign_tol)
         if not changes:
             return active_set.W, active_set.b if program.intercept else [], active_set.multipliers()
-        for change in changes if n_rounds < OPTIONS.joint_rounds else changes[:1]:
+        for change in changes if n_rounds < _JOINT_ROUNDS else changes[:1]:
             change()
     raise ValueError(
         "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
@@ -226,9 +218,8 @@ class _ActiveSet:
             if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 guess |= {("xi", u): slack.xi} if slack.is_positive else {}
-        if len(guess) > OPTIONS.max_equations:
-            limit = OPTIONS.max_equations
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
+        if len(guess) > _MAX_EQUATIONS:
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {_MAX_EQUATIONS} are solved for")
         slopes = {  # of l|w| at free weights, by face and weight
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in weights
         } | self.end_slopes
@@ -307,9 +298,8 @@ class _ActiveSet:
         """
         h, l1, _, low, high = self.program.prices[k][j]
         w, fixed = self.W[k][j], self.fixed[k][j]
-        slope = (
-            self.pulls[k][j] - 2 * h * w
-        )  # in the subdifferential of l |w| at an optimum between low and high
+        # In the subdifferential of l |w| at an optimum between low and high
+        slope = self.pulls[k][j] - 2 * h * w
 
         def move(breakpoint_: Fraction | None, value: Fraction) -> Change:
             # Fix the weight at a breakpoint, or free it (None), and set its value.
@@ -366,7 +356,7 @@ class _Slack:
         largest = max(violations.values())
         self.active = {k for k in faces if self.multipliers[k] > multiplier_tol}
         is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
-        violation_tol = score_tol if is_at_cap else OPTIONS.clear_violation * score_tol
+        violation_tol = score_tol if is_at_cap else _CLEAR_VIOLATION * score_tol
         self.is_positive = self.cap < inf and largest > violation_tol
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}

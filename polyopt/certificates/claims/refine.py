@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 from polyopt.certificates.claims.active_set import Multipliers, refining_solver, solve_active_set
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
@@ -22,20 +22,13 @@ from polyopt.check.check import Cells, Program, number
 Vector = list[Fraction]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Tolerances and precisions."""
-
-    max_digits: int = 100  # largest number of digits that may be asked for
-    # Distances within which a multiplier counts as at its bound, relative to the largest multiplier
-    active_tol: float = 1e-6  # for the multipliers of a solver
-    refined_active_tol: float = 1e-24  # for multipliers that were refined to active_set_digits
-    active_set_digits: int = 40  # digits of the point off which an exact solution reads its active set
-    guard_bits: int = 24  # bits of multipliers beyond those asked for; making them feasible loses some
-    solver_bits: int = 40  # bits of the solution of the KKT equations beyond those of the multipliers
-
-
-OPTIONS = Options()
+_MAX_DIGITS = 100  # largest number of digits that may be asked for
+# Distances within which a multiplier counts as at its bound, relative to the largest multiplier
+_ACTIVE_TOL = 1e-6  # for the multipliers of a solver
+_REFINED_ACTIVE_TOL = 1e-24  # for multipliers that were refined to _ACTIVE_SET_DIGITS
+_ACTIVE_SET_DIGITS = 40  # digits of the point off which an exact solution reads its active set
+_GUARD_BITS = 24  # bits of multipliers beyond those asked for; making them feasible loses some
+_SOLVER_BITS = 40  # bits of the solution of the KKT equations beyond those of the multipliers
 
 
 @dataclass(frozen=True)
@@ -56,17 +49,7 @@ class ExactSolution:
     value: Fraction
 
 
-class HasEvidence(Protocol):
-    """An object with evidence: a certificate, which stands above this module."""
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """One Evidence per program."""
-
-
-def exact_solution(
-    certificate: HasEvidence | Statement, exact_samples: list[Cells] | None = None
-) -> ExactSolution:
+def exact_solution(certificate: Any, exact_samples: list[Cells] | None = None) -> ExactSolution:
     """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 
     Parameters
@@ -116,10 +99,10 @@ def _solve_exactly(
     The active set is read off a refined point if that succeeds, else off the point of the statement.
     """
     try:
-        refined_point = _feasible(program, _refined(statement, OPTIONS.active_set_digits, exact_samples))
-        return solve_active_set(program, *refined_point, active_tol=OPTIONS.refined_active_tol)
+        refined_point = _feasible(program, _refined(statement, _ACTIVE_SET_DIGITS, exact_samples))
+        return solve_active_set(program, *refined_point, active_tol=_REFINED_ACTIVE_TOL)
     except ValueError:  # a degenerate optimum
-        return solve_active_set(program, *_feasible(program, statement), active_tol=OPTIONS.active_tol)
+        return solve_active_set(program, *_feasible(program, statement), active_tol=_ACTIVE_TOL)
 
 
 def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vector, Multipliers]:
@@ -141,8 +124,8 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
     ValueError: a program has another form, its active set could not be identified, or fewer digits are
         reached.
     """
-    if not 1 <= digits <= OPTIONS.max_digits:
-        raise ValueError(f"digits must be from 1 to {OPTIONS.max_digits}, not {digits!r}")
+    if not 1 <= digits <= _MAX_DIGITS:
+        raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
     if not evidence:
         raise ValueError("this certificate has no evidence that can be refined")
     refined_parts, values, bounds = [], [], []
@@ -162,11 +145,11 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
 
 def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:
     """Return the statement with its point and multipliers refined to `digits` digits."""
-    bits = math.ceil(digits / math.log10(2)) + OPTIONS.guard_bits
+    bits = math.ceil(digits / math.log10(2)) + _GUARD_BITS
     program = _program(statement, exact_samples)
     W, b, multipliers = solve_active_set(
-        program, *_feasible(program, statement), active_tol=OPTIONS.active_tol,
-        solve=refining_solver(bits + OPTIONS.solver_bits), sign_tol=Fraction(1, 1 << bits),
+        program, *_feasible(program, statement), active_tol=_ACTIVE_TOL,
+        solve=refining_solver(bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
     stated = {name: multipliers[name] for name in statement.multipliers}
     feasible = feasible_multipliers(program, stated, bits)
