@@ -212,10 +212,11 @@ def solve_plume(
     """
     whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), OPTIONS.min_rel_decrease_em)
-    stages: list[Stage[Array]] = [
-        Stage(problem.with_gamma(gamma), OPTIONS.steps_per_gamma, step_tol)
-        for gamma in (annealing_gammas(problem.gamma) if anneal else [])
-    ]
+    stages: list[Stage[Array]] = []
+    gamma = OPTIONS.first_gamma
+    while anneal and gamma < problem.gamma:
+        stages.append(Stage(problem.with_gamma(gamma), OPTIONS.steps_per_gamma, step_tol))
+        gamma *= OPTIONS.gamma_ratio
     last_stage = (OPTIONS.steps_before_polish, step_tol) if polish else (max_iter, tol)
     stages.append(Stage(problem, *last_stage))
 
@@ -231,13 +232,6 @@ def solve_plume(
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
     polish_name = ", then L itself" if polish else ""
     return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){polish_name}")
-
-
-def annealing_gammas(gamma: float) -> list[float]:
-    """Return the rising values of γ, all below `gamma`, of the annealing stages."""
-    first, ratio = OPTIONS.first_gamma, OPTIONS.gamma_ratio
-    count = int(np.ceil(np.log(gamma / first) / np.log(ratio))) if gamma > first else 0
-    return [first * ratio**i for i in range(count)]
 
 
 def minimise(

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -134,9 +133,8 @@ def solve_online(
     """
     _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
-    state = machine.state
-    sweep, used = state.sweep(rows, y, c), np.flatnonzero(c > 0)
-    calls = list(stretches(len(y), rows, state.W.shape[1]))
+    sweep, used = machine.sweep(rows, y, c), np.flatnonzero(c > 0)
+    calls = list(stretches(len(y), rows, machine.W.shape[1]))
 
     def run_pass() -> tuple[dict[str, float], bool]:
         mistakes = machine.pass_through(sweep, used, rows)
@@ -146,32 +144,32 @@ def solve_online(
         return {"made": mistakes}, mistakes == 0
 
     numbers = range(1, max_iter + 1)
-    return _run("online", "pass", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
+    return _run("online", "pass", numbers, run_pass, machine, sweep, W, pocket, patience, Clock(time_limit))
 
 
-class OnlinePolyceptron:
-    """The state of Algorithm 2 between passes: the faces W (K, m+1), the step η, and the random generator."""
+class OnlinePolyceptron(_Sweeps):
+    """The state of Algorithm 2 between passes: the faces W (K, m+1), the step η, and the random generator.
+
+    history: records of the chunks of a stream (``Polyceptron.partial_fit``).
+    """
 
     def __init__(self, W: Vector, step: float = 1.0, seed: int = 0):
-        self.state, self.step, self.rng = _Sweeps(W), step, np.random.default_rng(seed)
-
-    @property
-    def faces(self) -> Vector:
-        """The current faces (K, m+1)."""
-        return self.state.faces
+        super().__init__(W)
+        self.step, self.rng = step, np.random.default_rng(seed)
+        self.history: tuple[dict[str, float], ...] = ()
 
     def learn(self, rows: Rows, y: Vector, c: Vector) -> float:
         """Pass once through the samples in random order; return the weight of the mistakes during the pass.
 
         y, c (n,): labels, +1 inside, -1 outside, and weights, at least 0.
         """
-        return self.pass_through(self.state.sweep(rows, y, c), np.flatnonzero(c > 0), rows)
+        return self.pass_through(self.sweep(rows, y, c), np.flatnonzero(c > 0), rows)
 
     def pass_through(self, sweep: Sweep, samples: NDArray[np.int64], rows: Rows) -> float:
         """Pass once through the `samples`, row numbers of a sweep, in random order; return as in `learn`."""
         order = self.rng.permutation(samples)
         _clear(sweep)
-        for first, last in stretches(len(order), rows, self.state.W.shape[1]):
+        for first, last in stretches(len(order), rows, self.W.shape[1]):
             _pass(sweep, order[first:last], self.step)
         _, mistakes, _ = sweep.tally.tolist()
         return mistakes
@@ -453,35 +451,25 @@ class Polyceptron(PolyhedralClassifier):
         """
         return learn_chunk(self, X, y, classes, sample_weight)
 
-    def _begin(self, X: Any, n_total: int) -> "PolyceptronStream":
+    def _begin(self, X: Any, n_total: int) -> OnlinePolyceptron:
         """Return the initial state of a stream: Algorithm 2 with small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
         step = (self._asked["passes"] or PerceptronSettings()).step
         W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
         W[:, :-1] *= present_features(X)  # a feature without entries has the weight 0 until a chunk has one
-        return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), step, seed))
+        return OnlinePolyceptron(W / np.sqrt(W.shape[1]), step, seed)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         self._check_sizes(X, weights)
-        assert isinstance(self._stream, PolyceptronStream)
-        self._set_solution(self._stream.learn(X, self._side * np.where(codes == 1, 1.0, -1.0), weights))
-
-
-@dataclass
-class PolyceptronStream:
-    """The state of a stream between two chunks: Algorithm 2, and its history."""
-
-    machine: OnlinePolyceptron
-    history: tuple[dict[str, float], ...] = ()
-
-    def learn(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
-        """Make one pass over a chunk, with labels +1 inside and weights; return the faces after it."""
-        make_arrays_writable(self.machine.state)
-        mistakes = self.machine.learn(as_rows(X), y, c)
-        record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": mistakes}
-        self.history = (*self.history, record)
-        return Solution(
-            Status.CONVERGED, {"W": self.machine.faces}, {}, np.nan, None, "polyceptron, a stream",
-            len(self.history), history=self.history,
+        machine = self._stream
+        assert isinstance(machine, OnlinePolyceptron)
+        make_arrays_writable(machine)
+        mistakes = machine.learn(as_rows(X), self._side * np.where(codes == 1, 1.0, -1.0), weights)
+        record = {"chunk": float(len(machine.history) + 1), "samples": float(len(codes)), "made": mistakes}
+        machine.history = (*machine.history, record)
+        solution = Solution(
+            Status.CONVERGED, {"W": machine.faces}, {}, np.nan, None, "polyceptron, a stream",
+            len(machine.history), history=machine.history,
         )  # fmt: skip
+        self._set_solution(solution)

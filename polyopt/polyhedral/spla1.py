@@ -45,6 +45,7 @@ METHODS = ("newton", "bfgs")
 class Options:
     """Sizes and limits of the logistic regressions; the unknowns are the m + 1 entries of a face."""
 
+    cell_tol: float = 1e-12  # relative gap to which the program of a cell is solved
     min_step: float = 1e-10  # fraction of a Newton step at which the line search gives up
     max_bfgs_unknowns: int = 200  # up to which BFGS stores a full matrix; beyond that it is L-BFGS
     max_newton_unknowns: int = 6000
@@ -180,7 +181,6 @@ class LogisticCells(Problem[Vector]):
     engine: a method of :func:`solve_logistic`, or "exact", the explicit program of
         :mod:`formulations.spla1`.
     inner: largest number of iterations of the engine for a cell in one step.
-    tol: relative gap to which a cell's program is solved.
     """
 
     unit = "step"
@@ -189,7 +189,6 @@ class LogisticCells(Problem[Vector]):
     def __init__(
         self, X: Matrix, y: Vector, c: Vector, n_faces: int, *, ridge: float = 1e-3,
         positives: Literal["cell", "all"] = "cell", engine: str = "newton", inner: int = 100,
-        tol: float = 1e-12,
     ):  # fmt: skip
         check_positives(positives)
         one_of("engine", engine, (*METHODS, "exact"))
@@ -197,7 +196,7 @@ class LogisticCells(Problem[Vector]):
         whole("inner", inner)
         self.X = dense(X) if X.shape[0] * X.shape[1] <= OPTIONS.max_dense_entries else X
         self.y, self.n_faces = y, n_faces
-        self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
+        self.c, self.ridge = as_costs(c, len(y)), positive("ridge", ridge)
         self.positives, self.engine, self.inner = positives, engine, inner
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
@@ -230,7 +229,7 @@ class LogisticCells(Problem[Vector]):
         if self.engine != "exact":
             return solve_logistic(
                 self.X[members], self.y[members], self.c[members], w, ridge=self.ridge,
-                method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
+                method=self.engine, max_iter=self.inner, tol=OPTIONS.cell_tol, time_limit=clock.left,
             )  # fmt: skip
         if self._program is None:
             from formulations.spla1 import cell
@@ -335,20 +334,15 @@ class SPLA1(PolyhedralClassifier):
         )  # fmt: skip
         return self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
 
-    @property
-    def _fitted_cells(self) -> NDArray[np.int64]:
-        """The cell of each sample during the fit of the faces, if it is stored; else the cell of W."""
-        return np.asarray(self.solution_.primal.get("assignment", self.assignment_))
-
     def _certify(self, W: Array, tol: float) -> Certificate:
         return certify_spla1(
             self._X, self._y, W,
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
-            assignment=self._fitted_cells, n_faces=self._asked["n_faces"], tol=tol,
+            assignment=self.solution_["assignment"], n_faces=self._asked["n_faces"], tol=tol,
         )  # fmt: skip
 
     def _multipliers(self) -> dict[str, Any]:
-        members = belonging(self._y, self._fitted_cells, len(self.W_), self._asked["positives"])
+        members = belonging(self._y, self.solution_["assignment"], len(self.W_), self._asked["positives"])
         place, face = np.nonzero(members)
         z = self._y[place] * scores(self._X, self.solution_["W"])[place, face]
         p_other = expit(-z)  # probability of the other label

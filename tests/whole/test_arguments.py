@@ -134,7 +134,7 @@ LOOPS = [
     (DualProblem, (X, y), "C=positive n_faces=count tol=tolerance scale=positive"),
     (SuccessiveLP, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
     (ExactPolyceptron, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
-    (LogisticCells, (X, y), "c=positive n_faces=count ridge=positive tol=tolerance inner=count"),
+    (LogisticCells, (X, y), "c=positive n_faces=count ridge=positive inner=count"),
     (PlumeProblem, (X, y), f"c=positive n_faces=count {MODEL} inner=count-or-none"),
     (polyopt.cross_entropy_minimize, (len, 3), "time_limit=seconds max_iter=count patience=count"),
     (compare.compare, ([],), "time_limit=seconds"),
