@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from polyopt.base.text import cut_short, in_picture
 from polyopt.certificates.certificate import Certificate
 from polyopt.plots import figure as style
-from polyopt.plots.figure import draw_legend, draw_title, machine_of, new_panels
+from polyopt.plots.figure import draw_legend, machine_of, new_panels
 
 # Letters of rows on a sample's output, and their looks.
 _LOOKS = {
@@ -205,6 +205,7 @@ def conditions(certificate: Certificate | BaseEstimator) -> Any:
         axes.set_yticks(y, [in_picture(cut_short(label, 34)) for label in labels])
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.invert_yaxis()
-        draw_title(figure, "\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4]))
+        title = "\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4])
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
         draw_legend(figure, 3)
     return figure

@@ -105,15 +105,8 @@ def gaps(
                 marker = style.MARKERS[solvers.index(solver) % len(style.MARKERS)]
                 axes.plot(*_shown(np.array([end])), marker=marker, color=colour, ms=6, mfc="none", ls="")
         for number, solver in enumerate(solvers):
-            axes.plot(
-                [],
-                [],
-                marker=style.MARKERS[number % len(style.MARKERS)],
-                color=style.MUTED,
-                mfc="none",
-                ls="",
-                label=solver,
-            )
+            marker = style.MARKERS[number % len(style.MARKERS)]
+            axes.plot([], [], marker=marker, color=style.MUTED, mfc="none", ls="", label=solver)
         axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
         axes.grid(axis="y")
         draw_legend(figure, 3)
