@@ -190,22 +190,17 @@ class Proof:
 
 def proofs_of(rows: Iterable[Row]) -> list[Proof]:
     """Return a proof for each data set and method with a bound, from rows of one split."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.data, row.method), []).append(row)
-    proofs = []
-    for (data, method), fits in groups.items():
-        proving = METHODS[method].proving
-        last = next((row for row in fits if proving and row.solver == proving), None)
-        if last is None or not np.isfinite(last.bound):
+    rows, proofs = list(rows), []
+    for last in rows:
+        proving = METHODS[last.method].proving
+        if not proving or last.solver != proving or not np.isfinite(last.bound):
             continue
+        fits = [row for row in rows if (row.data, row.method) == (last.data, last.method)]
         solved = [row for row in fits if np.isfinite(row.objective)]
-        proofs.append(
-            Proof(
-                data, method, last.bound, {row.solver: row.objective for row in solved},
-                {row.solver: row.seconds for row in solved}, proving, _run_of(last.estimator),
-            )
-        )  # fmt: skip
+        objectives = {row.solver: row.objective for row in solved}
+        seconds = {row.solver: row.seconds for row in solved}
+        run = _run_of(last.estimator)
+        proofs.append(Proof(last.data, last.method, last.bound, objectives, seconds, proving, run))
     return proofs
 
 

@@ -114,11 +114,8 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
             yield _Family(", ".join(names), style.FACES[look], style.MARKERS[look], rows)
     else:
         for number, (letter, rows) in enumerate(shown.groupby("letter", sort=False)):
-            other = (
-                str(letter),
-                style.FACES[number % len(style.FACES)],
-                style.MARKERS[number % len(style.MARKERS)],
-            )
+            look = number % len(style.FACES)  # as many as there are markers
+            other = str(letter), style.FACES[look], style.MARKERS[look]
             yield _Family(*_LOOKS.get(str(letter), other), rows)
     caps = duals[duals["letter"] == "s"]
     is_unused = caps["state"] == "held at 0"
