@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -135,14 +135,14 @@ def export(
     say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype}, opset {opset}, input {inputs}")
 
 
-_DIGITS = 3  # significant digits in text and Markdown, by default
+_DIGITS = 3  # significant digits in text, by default
 
 
 def rules(
     model: Annotated[Path, Argument(help="A polytope machine that 'polyopt fit' saved.")],
     digits: Annotated[
         int | None,
-        Option(min=1, help=f"Significant digits; {_DIGITS} in text and Markdown, else all by default."),
+        Option(min=1, help=f"Significant digits; {_DIGITS} in text, else all by default."),
     ] = None,
     terms: Annotated[int | None, Option(min=1, help="Terms of each face; all by default.")] = None,
     fidelity: Annotated[
@@ -152,7 +152,7 @@ def rules(
         str | None, Option(help="File or data set on which rules and model are compared.")
     ] = None,
     form: Annotated[
-        Literal["text", "markdown", "json", "sql", "python"],
+        Literal["text", "json", "sql", "python"],
         Option("--format", help="What the rules are printed as."),
     ] = "text",
     separator: options.Separator = None,
@@ -169,10 +169,9 @@ def rules(
     check_is_file(model, "model")
     if data is not None:
         check_data(data)
-    saved, is_text = load_saved(model), form in ("text", "markdown")
+    saved, is_text = load_saved(model), form == "text"
     digits = _DIGITS if digits is None and is_text else digits
     from polyopt.models.rules import Rules
-    from polyopt.polytope.rules import as_markdown
 
     if len(saved.pairs) > 1 and not is_text and form != "json":
         raise ValueError(f"--format {form} is of two classes; those of {model} vote by pairs")
@@ -181,7 +180,6 @@ def rules(
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
     parts = [] if data is None else _parts_of(saved, data, Form(separator, decimal))
-    formatted: Callable[[str], str] = as_markdown if form == "markdown" else str
     content: list[tuple[Model, dict[str, Any]]] = []
     for whole in pairs:
         most = terms if fidelity is None else whole.fewest_terms(parts[0][1], fidelity, digits)
@@ -189,11 +187,11 @@ def rules(
         counts = [(name, short.agreement(X)) for name, X in parts]
         remarks = _cost(whole, most, fidelity, digits, counts)
         if is_text:
-            texts = [formatted(text) for text in whole.texts(digits or _DIGITS, most, visible)]
-            texts = [formatted(_pair_of(whole.model)), *texts] if len(pairs) > 1 else texts
+            texts = whole.texts(digits or _DIGITS, most, visible)
+            texts = [_pair_of(whole.model), *texts] if len(pairs) > 1 else texts
             emit("".join(f"{text}\n\n" for text in texts))
-            end = "\n\n" if form == "markdown" or whole is not pairs[-1] else "\n"
-            emit("".join(f"{formatted(remark)}{end}" for remark in remarks))
+            end = "\n\n" if whole is not pairs[-1] else "\n"
+            emit("".join(f"{remark}{end}" for remark in remarks))
         elif form == "json":
             agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
             values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from polyopt.methods.programs import Entry
 
 
-_MIN_WIDTH = 64  # columns of a terminal for the longest name
-_FULL_WIDTH = 110  # columns from which the source stands beside the name
+_CATALOGUE_WIDTH, _VERIFY_WIDTH = 110, 100  # columns of a terminal for all columns of the tables
 
 
 def catalogue(
@@ -36,41 +35,30 @@ def catalogue(
     from polyopt.methods.programs import entries as list_programs
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
-    console = output(_MIN_WIDTH)
+    console = output(_CATALOGUE_WIDTH)
     console.print(_table(entries, console.width))
 
 
 def _table(entries: "Sequence[Entry]", width: int) -> "Table":
-    """Return the list; in a narrow terminal the source stands under the name."""
     sources: dict[str, str] = {}  # by program, the paper only if the program above has another
     previous = ("", "")
     for entry in entries:
         paper = entry.paper if (entry.family, entry.paper) != previous else ""
         previous = entry.family, entry.paper
         sources[entry.name] = ", ".join(filter(None, (paper, entry.equation)))
-    is_narrow = width < _FULL_WIDTH
     columns: list[Column[Entry]] = [
         Column("name", lambda entry: entry.name, is_text=True),
         Column("source", lambda entry: sources[entry.name], is_text=True, overflow="wrap"),
         Column("class", lambda entry: entry.program.kind, is_text=True),
-        Column("vars" if is_narrow else "variables", lambda entry: str(entry.n_variables)),
-        Column("rows" if is_narrow else "constraints", lambda entry: str(entry.n_constraints)),
+        Column("variables", lambda entry: str(entry.n_variables)),
+        Column("constraints", lambda entry: str(entry.n_constraints)),
         Column("dual", lambda entry: "yes" if entry.partner else "–", is_text=True),
     ]
-    if is_narrow:
-        lines = Column[Any](
-            "name", lambda entry: "\n  ".join(filter(None, (entry.name, sources[entry.name]))), is_text=True,
-            overflow="wrap",
-        )  # fmt: skip
-        columns[:2] = [lines]
     with_dual = sum(bool(entry.partner) for entry in entries)
     return terminal_table(
         columns, entries, width, title="Programs", group=lambda entry: entry.family,
         caption=f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data",
     )  # fmt: skip
-
-
-_VERIFY_WIDTH = 100  # columns of a terminal for all columns of the tables
 
 
 def verify(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from formulations.language.types import Matrix
-from polyopt.datasets import Dataset, features_of, fit_preparation, load
+from polyopt.datasets import Dataset, fit_preparation, load
 
 _TEST_FRACTION = 0.25  # of the samples, scikit-learn's default
 _MIN_RANGE = 1e-150  # range of a feature that is not constant; the square of a smaller one underflows
@@ -101,10 +101,10 @@ def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
         )
     X_train, X_test, y_train, y_test = raw.split(_TEST_FRACTION, random_state=seed)
     feature_names = raw.feature_names
-    if raw.preparation is not None:
-        prepared, preparation = fit_preparation(raw, X_train)
+    prepared, preparation = fit_preparation(raw, X_train)
+    if preparation is not None:
         feature_names = prepared.feature_names
-        X_train, X_test = features_of(preparation, X_train), features_of(preparation, X_test)
+        X_train, X_test = preparation.transform(X_train), preparation.transform(X_test)
     X_train, X_test = (
         X if sp.issparse(X) else np.asarray(X, dtype=float) for X in (X_train, X_test)
     )  # mnist is kept in bytes

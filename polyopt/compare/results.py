@@ -152,28 +152,18 @@ def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summa
 def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Difference]:
     """Return differences of every two methods on each data set, by their fast solvers, on common splits."""
     differences = []
-    groups = _grouped(rows)
-    for data in dict.fromkeys(row.data for row in rows):
-        fast = [group for group in groups if group[0] == data and group[2] == METHODS[group[1]].fast]
-        for key, other in combinations(fast, 2):
-            first, second = _by_split(groups[key]), _by_split(groups[other])
-            common = [split for split in first if split in second]
-            if len(common) > 1:
-                values = [first[split] - second[split] for split in common]
-                differences.append(Difference(*key, *other[1:], len(common), *interval(values, ratios[data])))
-    return differences
-
-
-def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    errors: dict[str, dict[tuple[str, str], dict[int, float]]] = {}  # by data, method with solver, and split
     for row in rows:
-        groups.setdefault((row.data, row.method, row.solver), []).append(row)
-    return groups
-
-
-def _by_split(rows: Sequence[Row]) -> dict[int, float]:
-    """Return the test error of each split whose fit has an estimator."""
-    return {row.split: row.test_error for row in rows if not np.isnan(row.test_error)}
+        if row.solver == METHODS[row.method].fast and not np.isnan(row.test_error):
+            by_method = errors.setdefault(row.data, {})
+            by_method.setdefault((row.method, row.solver), {})[row.split] = row.test_error
+    for data, by_method in errors.items():
+        for (key, first), (other, second) in combinations(by_method.items(), 2):
+            values = [first[split] - second[split] for split in first if split in second]
+            if len(values) > 1:
+                ends = interval(values, ratios[data])
+                differences.append(Difference(data, *key, *other, len(values), *ends))
+    return differences
 
 
 @dataclass(frozen=True)
@@ -200,22 +190,17 @@ class Proof:
 
 def proofs_of(rows: Iterable[Row]) -> list[Proof]:
     """Return a proof for each data set and method with a bound, from rows of one split."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.data, row.method), []).append(row)
-    proofs = []
-    for (data, method), fits in groups.items():
-        proving = METHODS[method].proving
-        last = next((row for row in fits if proving and row.solver == proving), None)
-        if last is None or not np.isfinite(last.bound):
+    rows, proofs = list(rows), []
+    for last in rows:
+        proving = METHODS[last.method].proving
+        if not proving or last.solver != proving or not np.isfinite(last.bound):
             continue
+        fits = [row for row in rows if (row.data, row.method) == (last.data, last.method)]
         solved = [row for row in fits if np.isfinite(row.objective)]
-        proofs.append(
-            Proof(
-                data, method, last.bound, {row.solver: row.objective for row in solved},
-                {row.solver: row.seconds for row in solved}, proving, _run_of(last.estimator),
-            )
-        )  # fmt: skip
+        objectives = {row.solver: row.objective for row in solved}
+        seconds = {row.solver: row.seconds for row in solved}
+        run = _run_of(last.estimator)
+        proofs.append(Proof(last.data, last.method, last.bound, objectives, seconds, proving, run))
     return proofs
 
 

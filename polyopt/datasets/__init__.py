@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     )
     from polyopt.datasets.loading import DatasetUnavailable, load
     from polyopt.datasets.named_sets import built_in, catalogue, names
-    from polyopt.datasets.preparation import features_of, fit_preparation
+    from polyopt.datasets.preparation import fit_preparation
     from polyopt.datasets.source import DataFileError, Source, open_source
     from polyopt.datasets.svmlight import is_svmlight, read_svmlight
     from polyopt.datasets.tables import read_csv, read_table
 
 __all__ = [
-    "DataFileError", "Dataset", "DatasetUnavailable", "Source", "built_in", "catalogue", "features_of",
+    "DataFileError", "Dataset", "DatasetUnavailable", "Source", "built_in", "catalogue",
     "fit_preparation", "is_svmlight", "load", "make_polyceptron1", "make_polyceptron2", "make_polytope",
     "make_two_lines", "names", "open_source", "polyceptron_faces", "read_csv", "read_svmlight", "read_table",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ _HOMES = {
     "named_sets": ("built_in", "catalogue", "names"),
     "dataset": ("Dataset",),
     "loading": ("DatasetUnavailable", "load"),
-    "preparation": ("features_of", "fit_preparation"),
+    "preparation": ("fit_preparation",),
     "source": ("DataFileError", "Source", "open_source"),
     "svmlight": ("is_svmlight", "read_svmlight"),
     "tables": ("read_csv", "read_table"),
@@ -48,6 +48,8 @@ _GONE = ("make_bananas", "make_checkerboard", "make_ringnorm", "make_two_spirals
 def __getattr__(name: str) -> Any:
     if name in _GONE:
         raise AttributeError(f"{name} has gone: take make_moons or another set of sklearn.datasets")
+    if name == "features_of":
+        raise AttributeError("features_of has gone: call the transform of the fitted preparation")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "generators")

@@ -11,7 +11,6 @@ import numpy as np
 from polyopt.datasets.dataset import Dataset, Features
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -68,21 +67,8 @@ def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Datas
         for k, place in enumerate(places):
             features += [(place, text) for text in ([None] if encoder is None else encoder.categories_[k])]
     names = feature_names(features, data.feature_names or [f"x{j}" for j in range(fitted.n_features_in_)])
-    X = features_of(fitted, data.X)
+    X = np.asarray(fitted.transform(data.X), dtype=np.float64)
     return replace(data, X=X, feature_names=tuple(names), preparation=None), fitted
-
-
-def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[np.float64]:
-    """Return the features (n, m) of rows of a table.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer or None
-        The fitted transformer; None leaves the rows as they are.
-    X : array, shape (n, columns)
-        The rows.
-    """
-    return X if preparation is None else np.asarray(preparation.transform(X), dtype=np.float64)
 
 
 def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[str]) -> list[str]:

@@ -138,10 +138,8 @@ def rows_by_sample(rows: DualRows, n: int) -> list[list[RowAtPoint]]:
     found: list[list[RowAtPoint]] = [[] for _ in range(n)]
     for record in records:
         sample, face, row, letter = record["sample"], record.get("face"), record["row"], record["letter"]
-        multiplier, suffix = (
-            record["multiplier"],
-            row.removeprefix("bound") if row.startswith("bound") else "",
-        )
+        multiplier = record["multiplier"]
+        suffix = row.removeprefix("bound") if row.startswith("bound") else ""
         found[sample].append(
             RowAtPoint(
                 row, printed_name(letter), face, multiplier, record.get("slack"),

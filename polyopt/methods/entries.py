@@ -125,13 +125,13 @@ _INSIDE_LABEL: dict[str, Any] = {
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], certificate: str, proving: str = "", settings_class: str = "",
+    settings: Mapping[str, Any], proving: str = "", settings_class: str = "",
 ) -> Method:  # fmt: skip
     """Return a machine with the positives inside; `home` is the module of its programs and the class.
 
-    `programs` are named without their module; `fast` is the fast solver and its unit; `certificate` is the
-    module of the certificate; `proving` is an integer solver with a bound over all assignments;
-    `settings_class` is a public class of settings beside the estimator.
+    `programs` are named without their module; `fast` is the fast solver and its unit; `proving` is an integer
+    solver with a bound over all assignments; `settings_class` is a public class of settings beside the
+    estimator.
     """
     family, _, estimator = home.partition(".")
     return Method(
@@ -172,19 +172,17 @@ _POLYTOPE_MACHINES = (
     ),
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
-        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, "lp_certificate",
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
         proving="global", settings_class="PerceptronSettings",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
-        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "logistic_certificate",
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
     ),
-    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {},
-        "lp_certificate",
-    ),
+    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
-        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "logistic_certificate",
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2},
         settings_class="EMSettings",
     ),
     Method(

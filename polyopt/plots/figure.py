@@ -82,11 +82,6 @@ def draw_legend(figure: Figure, columns: int) -> None:
     )  # fmt: skip
 
 
-def draw_title(figure: Figure, text: str) -> None:
-    """Draw a title over all panels."""
-    figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
-
-
 def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
     """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
     low, high = X.min(axis=0), X.max(axis=0)

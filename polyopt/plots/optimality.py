@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from polyopt.base.text import cut_short, in_picture
 from polyopt.certificates.certificate import Certificate
 from polyopt.plots import figure as style
-from polyopt.plots.figure import draw_legend, draw_title, machine_of, new_panels
+from polyopt.plots.figure import draw_legend, machine_of, new_panels
 
 # Letters of rows on a sample's output, and their looks.
 _LOOKS = {
@@ -114,11 +114,8 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
             yield _Family(", ".join(names), style.FACES[look], style.MARKERS[look], rows)
     else:
         for number, (letter, rows) in enumerate(shown.groupby("letter", sort=False)):
-            other = (
-                str(letter),
-                style.FACES[number % len(style.FACES)],
-                style.MARKERS[number % len(style.MARKERS)],
-            )
+            look = number % len(style.FACES)  # as many as there are markers
+            other = str(letter), style.FACES[look], style.MARKERS[look]
             yield _Family(*_LOOKS.get(str(letter), other), rows)
     caps = duals[duals["letter"] == "s"]
     is_unused = caps["state"] == "held at 0"
@@ -205,6 +202,7 @@ def conditions(certificate: Certificate | BaseEstimator) -> Any:
         axes.set_yticks(y, [in_picture(cut_short(label, 34)) for label in labels])
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.invert_yaxis()
-        draw_title(figure, "\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4]))
+        title = "\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4])
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
         draw_legend(figure, 3)
     return figure

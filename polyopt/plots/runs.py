@@ -105,15 +105,8 @@ def gaps(
                 marker = style.MARKERS[solvers.index(solver) % len(style.MARKERS)]
                 axes.plot(*_shown(np.array([end])), marker=marker, color=colour, ms=6, mfc="none", ls="")
         for number, solver in enumerate(solvers):
-            axes.plot(
-                [],
-                [],
-                marker=style.MARKERS[number % len(style.MARKERS)],
-                color=style.MUTED,
-                mfc="none",
-                ls="",
-                label=solver,
-            )
+            marker = style.MARKERS[number % len(style.MARKERS)]
+            axes.plot([], [], marker=marker, color=style.MUTED, mfc="none", ls="", label=solver)
         axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
         axes.grid(axis="y")
         draw_legend(figure, 3)
@@ -154,11 +147,9 @@ def path(points: Path[Any]) -> Any:
         families = dict.fromkeys(family for point in points for family in point.solution.duals)
         for number, family in enumerate(families):
             counts = np.array([_count_nonzero(point, family) for point in points])
-            look = {
-                "marker": style.MARKERS[number % len(style.MARKERS)],
-                "color": style.FACES[number % len(style.FACES)],
-            }
-            below.plot(x, counts[order], ms=4, lw=1.0, label=family, **look)
+            look = number % len(style.FACES)  # as many as there are markers
+            marker, colour = style.MARKERS[look], style.FACES[look]
+            below.plot(x, counts[order], marker=marker, color=colour, ms=4, lw=1.0, label=family)
         above.set(ylabel="value and bound")
         below.set(xlabel=points.varied, ylabel="multipliers not 0")
         below.set_ylim(bottom=0)

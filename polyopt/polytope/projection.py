@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 
@@ -37,7 +36,7 @@ def project(
     bound the features, x itself may be beyond them; features of the mask `held` (m,) may not change. A row of
     zeros of W (K, m) only requires b_k ≤ 0. The solution has ``z``, and the multipliers of the rows ``face``
     (K,), ``above``, ``below`` and ``held`` (m,); the objective is half the squared distance. If the status is
-    ``INFEASIBLE``, the multipliers are a ray of the dual. ValueError: arguments that do not fit each other.
+    ``INFEASIBLE``, the multipliers are a ray of the dual.
     """
     program, solver = _Projection(x, W, b, spread, low, high, held), "non-negative least squares"
     multipliers, u = program.contradiction(), None
@@ -65,28 +64,12 @@ class _Projection:
         self, x: ArrayLike, W: ArrayLike, b: ArrayLike, spread: ArrayLike | None, low: ArrayLike | None,
         high: ArrayLike | None, held: ArrayLike | None,
     ):  # fmt: skip
-        self.x, self.W = real_array("x", x), real_array("W", W)
-        if self.x.ndim != 1 or self.W.ndim != 2 or self.W.shape[1] != len(self.x):
-            raise ValueError(f"W must be of shape (K, {self.x.size}) to fit x, not {self.W.shape}")
+        self.x, self.W, self.b = (np.asarray(array, dtype=float) for array in (x, W, b))
         m = len(self.x)
-        self.b = real_array("b", b, self.W.shape[:1])
-        self.spread = real_array("spread", np.ones(m) if spread is None else spread, (m,))
-        if not (self.spread > 0.0).all():
-            raise ValueError(f"spread must be positive; its least entry is {self.spread.min()!r}")
-        self.low, self.high = (
-            real_array(
-                name, np.broadcast_to(value if end is None else np.asarray(end), m), (m,), finite=False
-            )
-            for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
-        )
-        crossed = (self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf)
-        if crossed.any():
-            j = int(np.argmax(crossed))
-            ends = f"{self.low[j]} and {self.high[j]}"
-            raise ValueError(f"low must not be above high; of feature {j} they are {ends}")
+        self.spread = np.ones(m) if spread is None else np.asarray(spread, dtype=float)
+        self.low = np.broadcast_to(np.asarray(-np.inf if low is None else low, dtype=float), m)
+        self.high = np.broadcast_to(np.asarray(np.inf if high is None else high, dtype=float), m)
         self.held = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
-        if self.held.dtype != bool or self.held.shape != (m,):
-            raise ValueError(f"held must be {m} truth values, not {held!r}")
         is_point = self.low == self.high
         self.start = np.where(is_point & ~self.held, self.low, self.x)
         self.free = np.flatnonzero(~self.held & ~is_point)

@@ -1,11 +1,7 @@
-"""The faces of a polytope or a union as sentences, JSON and Markdown.
-
-Names of features come from outside: they are quoted in JSON and escaped in Markdown.
-"""
+"""The faces of a polytope or a union as sentences and JSON."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +16,6 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.intp]
 _ROUNDED_NORMAL = 1e-9  # relative to |b|: a normal of less weight is rounding of a solver
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def rules_of(
@@ -175,15 +170,3 @@ def _faces(polytope: Polytope) -> list[dict[str, Any]]:
         }
         for k in range(polytope.n_faces)
     ]
-
-
-def as_markdown(text: str) -> str:
-    """Return rules of :meth:`Polytope.rules` as a Markdown list, in which names are only text."""
-    heading, *rules = text.split("\n")
-    # A list within the list is indented by two more.
-    shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]
-    return "\n".join([_escaped(heading), *([""] if shown else []), *shown])
-
-
-def _escaped(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text)

@@ -254,20 +254,3 @@ def test_every_multiplier_bounds_the_distance():
         lam = rng.exponential(size=5) * rng.integers(0, 2, 5)
         bound = certify_projection(x, W, b, z=np.zeros(4), face=lam, **given).dual_value
         assert bound <= best
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"x": [1.0, np.nan]}, "x must be finite"),
-        ({"W": [[1.0, 2.0, 3.0]]}, r"W must be of shape \(K, 2\)"),
-        ({"b": [1.0, 2.0]}, "b must have shape"),
-        ({"spread": [1.0, 0.0]}, "spread must be positive"),
-        ({"low": [2.0, 0.0], "high": [1.0, 1.0]}, "of feature 0 they are 2.0 and 1.0"),
-        ({"low": np.nan}, "low must be finite"),
-        ({"held": [True]}, "held must be 2 truth values"),
-    ],
-)
-def test_bad_input_is_named(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        project(**{"x": [0.0, 0.0], "W": [[1.0, 1.0]], "b": [1.0], **wrong})
