@@ -53,7 +53,6 @@ class Options:
     exact_cone_gap: float = 1e-7  # largest certified relative gap of a solved second-order cone program
     start_steps: int = 300  # subgradient steps of a start; more changed little on the built-in data
     start_score: float = 1e-3  # size of the scores of random faces: far below the margin, which is 1
-    max_stored_faces: int = 1000  # largest number of solved faces that are stored
 
 
 class PolytopeProblem(AlternatingProblem):
@@ -170,8 +169,6 @@ class PolytopeProblem(AlternatingProblem):
         if solution is None:  # the time limit was reached before any solution
             return _zero_solution({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.SOLVED:
-            if len(self._solved_faces) >= self.options.max_stored_faces:
-                self._solved_faces.clear()
             self._solved_faces[key] = solution
         return solution
 

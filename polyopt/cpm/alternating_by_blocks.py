@@ -110,14 +110,17 @@ class _Round:
 
     assigning (K, m+1): the faces that assigned.
     solved: the solved faces.
-    objective: the objective for this assignment.
     losses: the tally of :func:`weigh_block`.
     """
 
     assigning: Vector
     solved: list[SolvedFace]
-    objective: float
     losses: Tally
+
+    @property
+    def objective(self) -> float:
+        """The objective for this assignment."""
+        return float((self.faces**2).sum() + self.losses.sums["inside"] + self.losses.sums["held"])
 
     @property
     def faces(self) -> Vector:
@@ -269,10 +272,9 @@ class Rounds:
         if cut_off is not None and self._best is not None:
             return cut_off
         W, halves, losses = ascents.prove(self._proof_tol, None if status is Status.SOLVED else assigning)
-        objective = float((W**2).sum() + losses.sums["inside"] + losses.sums["held"])
         solved = [SolvedFace(v, half, status) for v, half in zip(W, halves, strict=True)]
         self._iterations = ascents.scans
-        self._record(_Round(assigning, solved, objective, losses))
+        self._record(_Round(assigning, solved, losses))
         self._iterations = 0
         return cut_off
 
@@ -317,5 +319,4 @@ class Rounds:
         losses = merge(
             self.executor.each(weigh_block, [(self.pair, assigned, *point) for assigned in by_block])
         )
-        objective = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
-        return _Round(assigning, solved, objective, losses)
+        return _Round(assigning, solved, losses)

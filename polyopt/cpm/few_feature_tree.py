@@ -15,7 +15,6 @@ Swaps of single features (:func:`swap_features`) improve the incumbent, which ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
 from polyopt.cpm.certificate_restricted import SubsetTree
-from polyopt.optim import best_first
 from polyopt.optim.best_first import BestFirst, OpenNode
 
 if TYPE_CHECKING:
@@ -34,21 +32,13 @@ if TYPE_CHECKING:
     Bits = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Options(best_first.Options):
-    """Parameters of the search and of the swaps."""
-
-    max_tree_entries: int = 1 << 22  # largest number of entries of the stored tree; else only its root is
-    swap_candidates: int = 3  # number of features that may be added, and removed, in a round of swaps
-
-
-DEFAULT = Options()
+_SWAP_CANDIDATES = 3  # features that may be added, and removed, in a round of swaps
 
 
 class Choice(NamedTuple):
     """A node of the search."""
 
-    number: int  # index in the stored tree, -1 if the tree is not stored
+    number: int  # index in the stored tree
     included: Bits  # mask (m,) of the included features
     excluded: Bits  # mask (m,) of the excluded features
     w: Vector  # solution (m+1,) of the relaxation
@@ -57,10 +47,10 @@ class Choice(NamedTuple):
 class SubsetSearch(BestFirst[Choice]):
     """The search for the best s features of a face; `best` is the incumbent."""
 
-    def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
+    def __init__(self, face: SubsetFace, tol: float, clock: Clock):
         node_bytes = 2 * face.m + 8 * (face.m + 1) + 200  # two masks, w, and objects
-        super().__init__(0.5 * tol, node_bytes, options)  # half of tol for the cutoff
-        self.face, self.clock, self.search_options = face, clock, options
+        super().__init__(0.5 * tol, node_bytes)  # half of tol for the cutoff
+        self.face, self.clock = face, clock
         self.best: FaceFit | None = None
         self._exploring = 0.0  # bound of the nodes in work: at first the root, whose cost is at least 0
         self._costs: dict[bytes, float] = {}  # costs of the faces fitted so far, by their features
@@ -122,8 +112,7 @@ class SubsetSearch(BestFirst[Choice]):
                 children.append((bound, child))
             else:
                 self.close(bound)
-        if self._tree:
-            self._tree[number][:] = [j, *child_numbers]
+        self._tree[number][:] = [j, *child_numbers]
         return children
 
     def _child(self, node: OpenNode[Choice], included: Bits, excluded: Bits) -> tuple[float, Choice]:
@@ -147,20 +136,15 @@ class SubsetSearch(BestFirst[Choice]):
         return self.face.top_s(np.where(included, np.inf, np.where(excluded, -1.0, np.abs(w[: self.face.m]))))
 
     def _store(self, point: BoundPoint) -> int:
-        """Add a node to the stored tree; return its number, or -1 if the tree is too large."""
-        if self._points and not self._tree:  # the tree was too large before
-            return -1
-        if len(self._tree) * len(point.w) > self.search_options.max_tree_entries:
-            self._tree, self._points = [], self._points[:1]
-            return -1
+        """Add a node to the stored tree; return its number."""
         self._tree.append([-1, -1, -1])  # a leaf, until it is expanded
         self._points.append((point.w, point.eps))
         return len(self._tree) - 1
 
     @property
     def tree(self) -> SubsetTree:
-        """The stored tree, or only the root if the tree became too large."""
-        table = np.array(self._tree or [[-1, -1, -1]], dtype=np.int64)
+        """The stored tree."""
+        table = np.array(self._tree, dtype=np.int64)
         w = np.array([w for w, _ in self._points]).reshape(len(table), -1)
         eps = np.array([eps for _, eps in self._points])
         return SubsetTree(table[:, 0], table[:, 1], table[:, 2], w, eps)
@@ -179,7 +163,7 @@ def swap_features(search: SubsetSearch) -> None:
             return
         gradient = np.abs(face.signed_sum(best.alpha)[: face.m])
         gradient[best.features] = -1.0
-        for added, removed in _swaps(best, gradient, face, search.search_options.swap_candidates):
+        for added, removed in _swaps(best, gradient, face):
             if gradient[added] >= 0.0:
                 search.offer(np.append(best.features[best.features != removed], added))
             if search.best is not best:
@@ -188,11 +172,11 @@ def swap_features(search: SubsetSearch) -> None:
             return
 
 
-def _swaps(best: FaceFit, gradient: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
+def _swaps(best: FaceFit, gradient: Vector, face: SubsetFace) -> list[tuple[int, int]]:
     """Return pairs of a feature to add and one to remove (-1: none), most promising first."""
-    added = np.argsort(-gradient, kind="stable")[:count]
+    added = np.argsort(-gradient, kind="stable")[:_SWAP_CANDIDATES]
     features = best.features
-    removed = features[np.argsort(np.abs(best.w[features]), kind="stable")[:count]]
+    removed = features[np.argsort(np.abs(best.w[features]), kind="stable")[:_SWAP_CANDIDATES]]
     if len(features) < face.s:
         removed = np.append(removed, -1)
     ranks = sorted(product(range(len(added)), range(len(removed))), key=sum)

@@ -147,13 +147,12 @@ def solve_cpm_subset(
     X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
     tol: float = 1e-6, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
-    signs: Features | None = None, starts_time_fraction: float = 0.5,
+    signs: Features | None = None,
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, then continue the best run with branch and bound.
 
     max_nodes: largest number of nodes per face.
     max_iter: largest number of rounds per start; for the best run it includes those with branch and bound.
-    starts_time_fraction: fraction of the time limit for the rounds from many starts.
     Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K) of
         the faces with their selected features, and ``tree_0`` to ``tree_K-1``; ``bound``, valid for the
         assignment. The status is ``ITERATION_LIMIT`` if the nodes did not suffice.
@@ -162,7 +161,7 @@ def solve_cpm_subset(
     best = run_from_many_starts(
         [Stage(SubsetProblem(*data, large=large, signs=signs), max_iter)],
         n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else starts_time_fraction * time_limit,
+        time_limit=None if time_limit is None else 0.5 * time_limit,
     )  # fmt: skip
     if best.status is Status.INTERRUPTED:
         return best

@@ -25,25 +25,21 @@ from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
 Assignment = NDArray[np.int64]
 
+_FIRST_TOL = 1e-2  # relative gap at which a round first tests whether a positive can improve by moving
+_TOL = 1e-8  # relative gap of the program of an assignment from which no positive moves
+
 
 class PenalisedDualProblem(PolytopeProblem):
-    """Alternating minimisation with a penalty, loss="sum" and margin="total".
-
-    first_tol: relative gap at which a round first tests whether a positive can improve by moving.
-    tol: relative gap of the program of an assignment from which no positive moves.
-    """
+    """Alternating minimisation with a penalty, loss="sum" and margin="total"."""
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_last_value")
     _ascent: PenalisedAscent | None = None
     _last_value = float("inf")  # objective of the last round
 
-    def __init__(
-        self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *,
-        first_tol: float = 1e-2, tol: float = 1e-8,
-    ):  # fmt: skip
+    def __init__(self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty):
         super().__init__(X, y, C, n_faces)
-        self._penalty, self._first_tol, self._tol = penalty, first_tol, tol
-        self._unpenalised = DualProblem(X, y, C, n_faces, tol=first_tol)
+        self._penalty = penalty
+        self._unpenalised = DualProblem(X, y, C, n_faces, tol=_FIRST_TOL)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return the final assignment of a run without penalty."""
@@ -64,11 +60,11 @@ class PenalisedDualProblem(PolytopeProblem):
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, first_step = self._ascent, self._ascent.steps
-        is_solved, status = ascent.solve(self._first_tol, clock), Status.INACCURATE
+        is_solved, status = ascent.solve(_FIRST_TOL, clock), Status.INACCURATE
         has_fallen = ascent.primal < (1.0 - MIN_REL_DECREASE) * self._last_value
         decrease = self.options.min_hinge_decrease
         if not (has_fallen and (reassigned(ascent.scores, self.y, assignment, decrease) != assignment).any()):
-            is_solved, status = is_solved and ascent.solve(self._tol, clock), Status.SOLVED
+            is_solved, status = is_solved and ascent.solve(_TOL, clock), Status.SOLVED
             if is_solved:
                 ascent.polish(clock)
         if not is_solved:

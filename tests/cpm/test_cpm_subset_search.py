@@ -19,7 +19,7 @@ from polyopt.certificates import Claim
 from polyopt.cpm import few_features as subset
 from polyopt.cpm.certificate_restricted import bound_of_tree, certify_cpm_subset
 from polyopt.cpm.few_feature_face import SubsetFace
-from polyopt.cpm.few_feature_tree import Options, SubsetSearch, swap_features
+from polyopt.cpm.few_feature_tree import SubsetSearch, swap_features
 from polyopt.cpm.few_features import SubsetProblem, search_subset, solve_cpm_subset
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.optim.rounds import run_rounds
@@ -152,16 +152,6 @@ def test_ctrl_c_keeps_the_best_face_and_the_bound(data, monkeypatch):
     assert status is Status.INTERRUPTED
     assert search.best is not None
     assert 0 < search.bound <= best_of_all(face)
-
-
-def test_a_tree_that_becomes_too_large_leaves_the_root(data):
-    X, y, c = data
-    search = SubsetSearch(SubsetFace(X, y, c, 3), 1e-6, Clock(), Options(max_tree_entries=24))
-    search.begin()
-    status = search.run(search.clock, 1000)
-    assert status is Status.SOLVED
-    assert len(search.tree.eps) == 1
-    assert 0 < bound_of_tree(cpm.lift(X), y, c, 3, search.tree, None) < search.bound
 
 
 def test_swaps_find_what_a_poor_start_lacks():
