@@ -54,7 +54,7 @@ class Readable(Logged, Protocol):
 
 
 class Recipe(Protocol):
-    """What a solver's blocks are made from."""
+    """The choices that a solver's blocks are made from."""
 
     def workspace(self) -> Any:
         """Return work space that all blocks of a process may share."""
