@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
+from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 
@@ -36,7 +37,7 @@ def project(
     bound the features, x itself may be beyond them; features of the mask `held` (m,) may not change. A row of
     zeros of W (K, m) only requires b_k ≤ 0. The solution has ``z``, and the multipliers of the rows ``face``
     (K,), ``above``, ``below`` and ``held`` (m,); the objective is half the squared distance. If the status is
-    ``INFEASIBLE``, the multipliers are a ray of the dual.
+    ``INFEASIBLE``, the multipliers are a ray of the dual. ValueError: a lower bound above the upper one.
     """
     program, solver = _Projection(x, W, b, spread, low, high, held), "non-negative least squares"
     multipliers, u = program.contradiction(), None
@@ -67,8 +68,17 @@ class _Projection:
         self.x, self.W, self.b = (np.asarray(array, dtype=float) for array in (x, W, b))
         m = len(self.x)
         self.spread = np.ones(m) if spread is None else np.asarray(spread, dtype=float)
-        self.low = np.broadcast_to(np.asarray(-np.inf if low is None else low, dtype=float), m)
-        self.high = np.broadcast_to(np.asarray(np.inf if high is None else high, dtype=float), m)
+        self.low, self.high = (
+            real_array(
+                name, np.broadcast_to(value if end is None else np.asarray(end), m), (m,), finite=False
+            )
+            for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
+        )
+        crossed = (self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf)
+        if crossed.any():
+            j = int(np.argmax(crossed))
+            ends = f"{self.low[j]} and {self.high[j]}"
+            raise ValueError(f"low must not be above high; of feature {j} they are {ends}")
         self.held = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
         is_point = self.low == self.high
         self.start = np.where(is_point & ~self.held, self.low, self.x)

@@ -89,15 +89,25 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
     return log, state
 
 
+_CLASSES = {
+    "formulations.language.solution.Status",
+    "polyopt.certificates.certificate.Certificate",
+    "polyopt.certificates.certificate.Claim",
+    "polyopt.certificates.certificate.Residual",
+    "polyopt.cpm.alternating_by_blocks.SolvedFace",
+    "polyopt.cpm.block_ascent.Pairs",
+    "polyopt.scale.crew.Change",
+}
+"""The classes of states and logs, which hold numbers and texts alone."""
+_ARRAYS = {"_reconstruct", "scalar", "ndarray", "dtype"}  # names of numpy that an array is read by
+
+
 class _Reader(pickle.Unpickler):
-    """Reads numbers, texts, arrays, and the classes of polyopt and formulations: nothing that runs code."""
+    """Reads numbers, texts, arrays and the classes above: nothing that runs other code."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a class of a checkpoint; pickle.UnpicklingError for another one."""
-        root = module.partition(".")[0]
-        if root == "numpy" and name in ("_reconstruct", "scalar", "ndarray", "dtype"):
-            return super().find_class(module, name)
-        found = super().find_class(module, name) if root in ("polyopt", "formulations") else None
-        if not isinstance(found, type) or found.__module__.partition(".")[0] != root:
+        is_array = module.partition(".")[0] == "numpy" and name in _ARRAYS
+        if not is_array and f"{module}.{name}" not in _CLASSES:
             raise pickle.UnpicklingError(f"it holds {module}.{name}")
-        return found
+        return super().find_class(module, name)
