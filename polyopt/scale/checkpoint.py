@@ -6,11 +6,14 @@ for each iteration, whatever the number of samples. It replaces the previous che
 
 import pickle
 import warnings
+from dataclasses import is_dataclass
+from enum import Enum
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from polyopt.base.files import check_target, write_bytes
+from polyopt.linalg.rounding import Ball
 from polyopt.scale.blocks import Pair
 from polyopt.scale.crew import Change
 from polyopt.scale.executor import Executor
@@ -89,25 +92,21 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
     return log, state
 
 
-_CLASSES = {
-    "formulations.language.solution.Status",
-    "polyopt.certificates.certificate.Certificate",
-    "polyopt.certificates.certificate.Claim",
-    "polyopt.certificates.certificate.Residual",
-    "polyopt.cpm.alternating_by_blocks.SolvedFace",
-    "polyopt.cpm.block_ascent.Pairs",
-    "polyopt.scale.crew.Change",
-}
-"""The classes of states and logs, which hold numbers and texts alone."""
 _ARRAYS = {"_reconstruct", "scalar", "ndarray", "dtype"}  # names of numpy that an array is read by
 
 
 class _Reader(pickle.Unpickler):
-    """Reads numbers, texts, arrays and the classes above: nothing that runs other code."""
+    """Reads numbers, texts, arrays, and records and enums of polyopt: nothing that runs other code."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a class of a checkpoint; pickle.UnpicklingError for another one."""
-        is_array = module.partition(".")[0] == "numpy" and name in _ARRAYS
-        if not is_array and f"{module}.{name}" not in _CLASSES:
+        root = module.partition(".")[0]
+        if root == "numpy" and name in _ARRAYS:
+            return super().find_class(module, name)
+        found = super().find_class(module, name) if root in ("polyopt", "formulations") else None
+        is_record = isinstance(found, type) and (
+            issubclass(found, tuple | Enum | Ball) or is_dataclass(found)
+        )
+        if not is_record or getattr(found, "__module__", "") != module:
             raise pickle.UnpicklingError(f"it holds {module}.{name}")
-        return super().find_class(module, name)
+        return found
