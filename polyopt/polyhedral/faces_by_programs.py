@@ -12,7 +12,9 @@ the step returns the multipliers of their program.
 constrain the program the least, which leads to lower final objectives.
 
 **Unused faces.** A face without negatives has no loss if all positives are inside it. It is shifted until
-they are, so that the next step may assign negatives to it.
+they are, so that the next step may assign negatives to it. If a step brings no decrease, the program is also
+solved for assignments in which such a face has all negatives with a positive loss, or half of the negatives
+of the face with the largest loss.
 
 **Norms.** The samples determine the normals only in the span of their differences
 (:mod:`polyopt.linalg.span`); normals are projected onto it, unless that leaves the box |W| ≤ R. A linear
@@ -24,7 +26,7 @@ basis, so that a run depends on its start only, and not on earlier solves.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -96,22 +98,52 @@ class FacesByPrograms(DescentProblem):
             for model in self._models:
                 model.forget()
         assignment = self._assign(W)
-        status, faces, duals, iterations = self._solve(W, assignment, clock)
-        faces = self._repair(W, self._least_norm(faces, assignment), assignment)
-        value = self.value(faces)
-        if not value < (1.0 - TIE) * before:
-            faces, value = W, before
-        if last is not None and faces is W and status is not Status.SOLVED:
-            duals = last.duals  # the multipliers of solved programs
-        self._last = Solution(
-            status, {"W": faces}, duals, value, None, f"{type(self).__name__}, {self.engine}", iterations,
-            solve_time=clock.seconds,
-        )  # fmt: skip
+        point = self._descend(W, before, assignment, clock)
+        iterations = point.iterations
+        if point["W"] is W and point.status is Status.SOLVED:
+            for other_assignment in self._other_assignments(W, assignment):
+                if clock.is_over:
+                    break
+                other = self._descend(W, before, other_assignment, clock)
+                iterations += other.iterations
+                if other.objective < (1.0 - 1e-6) * before:
+                    point = other
+                    break
+        if last is not None and point["W"] is W and point.status is not Status.SOLVED:
+            point = replace(last, status=point.status)  # it has the multipliers of solved programs
+        self._last = replace(point, iterations=iterations, solve_time=clock.seconds)
         return self._last
 
     def _assign(self, W: Vector) -> Assignment:
         """Return the face with the least score for each negative; -1 at positives."""
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
+
+    def _other_assignments(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
+        """Yield assignments that move negatives of other faces to an unused face."""
+        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
+        if unused.size == 0 or unused.size == self.n_faces:
+            return
+        face, s = unused[0], scores(self.X, W)
+        losses = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
+        with_loss = (self.y < 0) & (losses.min(axis=1) > 0)
+        if with_loss.any():
+            yield np.where(with_loss, face, assignment)
+        totals = (losses * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
+        totals[unused] = -np.inf
+        worst = totals.argmax()
+        order = s[:, face] if W[face, :-1].any() else -losses[:, worst]
+        is_nearer_half = order <= np.median(order[assignment == worst])
+        yield np.where((assignment == worst) & is_nearer_half, face, assignment)
+
+    def _descend(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
+        """Solve the program for an assignment; return the object W itself if the objective does not fall."""
+        status, faces, duals, iterations = self._solve(W, assignment, clock)
+        faces = self._repair(W, self._least_norm(faces, assignment), assignment)
+        value = self.value(faces)
+        if not value < (1.0 - TIE) * before:
+            faces, value = W, before
+        name = f"{type(self).__name__}, {self.engine}"
+        return Solution(status, {"W": faces}, duals, value, None, name, iterations)
 
     def best_faces(self, W: Vector, clock: Clock) -> Vector:
         """Return optimal faces (K, m+1) for the assignment at W, the shortest if there are several."""

@@ -267,6 +267,17 @@ def test_sparse_data_and_pickled_problems_make_the_same_steps(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_an_unused_face_is_taken_up(method):
+    X, y = np.array([[-2.0], [-1.9], [0.0], [0.1], [2.0], [2.1]]), np.array([-1.0, -1, 1, 1, -1, -1])
+    W = np.array([[1.0, 1.0], [1.0, 1.0]])  # two faces as one, beyond which no negative on the right is
+    problem = method(X, y, np.ones(6), 2)
+    assert problem.record(W) == {"occupied": 1.0}
+    end = run_rounds(problem, W)
+    assert end.objective == 0.0
+    assert [h["occupied"] for h in end.history][-1] == 2.0
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("engine", ["highs", "exact"])
 def test_separable_data_end_at_zero_exactly(method, engine):
     X, y = np.array([[-2.0, 0.3], [0.0, 0.1], [0.1, 0.7], [2.0, 0.9]]), np.array([-1.0, 1, 1, -1])
