@@ -127,8 +127,8 @@ def certify(
     --------
     >>> from polyopt import certify
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [-1, -1, 1, 1]
-    >>> print(certify("svm", (X, y), {"w": [2.0], "b": -3.0}, C=10.0).sentence)
-    The point is optimal.
+    >>> print(certify("svm", (X, y), {"w": [2.0], "b": -3.0}, C=10.0).sentence)  # doctest: +ELLIPSIS
+    The point is optimal within the tolerance. The bound is by multipliers that polyopt found: ...
     """
     if isinstance(program, Program):
         return certify_program(program, point, multipliers or {}, tol=tol)

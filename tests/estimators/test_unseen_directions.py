@@ -102,7 +102,7 @@ def test_equal_features_have_equal_weights(name, samples):
     X, y = samples
     W = weights(MACHINES[name]().fit(with_column(X, X[:, 0]), y))
     # the random start of "cpm-sgd" fades with the steps, and "logistic" ends at a tolerance
-    accuracy = {"cpm-sgd": 1e-5, "logistic": 1e-5}.get(name, 1e-9)
+    accuracy = {"cpm-sgd": 1e-5, "logistic": 1e-6}.get(name, 1e-9)
     assert np.allclose(W[:, 0], W[:, 3], rtol=accuracy, atol=accuracy * np.abs(W).max())
 
 
@@ -221,7 +221,7 @@ def test_an_idle_face_becomes_a_constant_above_all_scores():
     [
         pytest.param(Polyceptron(4, inside_label=1, n_init=2, random_state=0), id="batch"),
         pytest.param(Polyceptron(4, inside_label=1, n_init=2, random_state=0, solver="highs"), id="highs"),
-        pytest.param(PCSLP(4, inside_label=1, random_state=0), id="pc-slp"),
+        pytest.param(PCSLP(4, inside_label=1, n_init=2, random_state=0), id="pc-slp"),
     ],
 )
 def test_separated_classes_cost_exactly_nothing(machine, seed):
