@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
-from polyopt.base.text import visible
+from polyopt.base.files import STANDARD, check_is_file, check_target, write_text
 from polyopt.cli import options
 from polyopt.cli.console import emit, say
 from polyopt.cli.data import Form, check_data, first_row, load_data, load_saved
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from polyopt.datasets import Source
     from polyopt.models import Model
 
-_PICTURES = ("png", "svg", "pdf")
 _BREAKS = "\r\n"
 
 
@@ -39,9 +36,6 @@ def predict(
     probabilities: Annotated[
         bool, Option("--probabilities", help="Write a table: the label, and the probability of each class.")
     ] = False,
-    reliability: Annotated[
-        Path | None, Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be.")
-    ] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
@@ -56,13 +50,11 @@ def predict(
     check_is_file(model, "model")
     check_data(data)
     check_target(out, "--out", inputs=(model, data), replace_input=force)
-    check_target(reliability, "--reliability", inputs=(model, data), replace_input=force)
-    kind = None if reliability is None else _kind_of(reliability)
     saved = load_saved(model)
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
-    p = saved.predict_proba(X) if probabilities or reliability is not None else None
-    if p is not None and probabilities:  # CSV with all digits
+    if probabilities:  # CSV with all digits
+        p = saved.predict_proba(X)
         rows = [["label", *(f"p({label})" for label in saved.estimator.classes_.tolist())]]
         pairs = zip(labels.tolist(), p.tolist(), strict=True)
         rows += [[str(label), *map(repr, row)] for label, row in pairs]
@@ -70,37 +62,12 @@ def predict(
     else:
         lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
         text = "".join(lines[label] for label in labels.tolist())
-    if reliability is not None and p is not None:
-        write_bytes(reliability, _picture(saved, p, y, data, kind or "png"))
     if out is None or str(out) == STANDARD:
         emit(text)
     else:
         write_text(out, text)
     if y is not None:
         say(_error(saved, labels, y))
-
-
-def _kind_of(picture: Path) -> str:
-    """Return the format of a picture, by its name's ending."""
-    kind = picture.suffix.lower().removeprefix(".")
-    if kind not in _PICTURES:
-        raise ValueError(f"--reliability must end with .{', .'.join(_PICTURES)}, not {str(picture)!r}")
-    return kind
-
-
-def _picture(
-    model: Model, probabilities: NDArray[Any], y: NDArray[Any] | None, data: str, kind: str
-) -> bytes:
-    """Return the reliability diagram as a file's content."""
-    from polyopt.plots import reliability
-
-    if y is None:
-        raise ValueError(f"--reliability compares probabilities with labels, which {data} has not")
-    title = f"{model.method} on {visible(Path(data).name)}"
-    figure = reliability(y, probabilities, model.estimator.classes_.tolist(), title=title)
-    content = io.BytesIO()
-    figure.savefig(content, format=kind)
-    return content.getvalue()
 
 
 def _quoted(text: str, special: str) -> str:

@@ -170,11 +170,6 @@ def _plume() -> Iterator[Picture]:
         "Each point outside has the colour of the face that answers for it.",
         plots.polytope_slices(machine, X, y),
     )  # fmt: skip
-    yield Picture(
-        "reliability", "Whether its probabilities are what they say",
-        "Of the samples that it learnt from: how often a class is, against how often it was said to be.",
-        plots.reliability(y, machine.predict_proba(X), machine.classes_.tolist(), bins=5),
-    )  # fmt: skip
 
 
 MAKERS: dict[str, Callable[[], Iterator[Picture]]] = {

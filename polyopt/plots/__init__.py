@@ -9,12 +9,11 @@ from typing import Any
 from polyopt.plots.boundary import decision_boundary, whitening
 from polyopt.plots.optimality import conditions, multipliers
 from polyopt.plots.polytope import face_weights, polytope_slices
-from polyopt.plots.reliability import reliability
 from polyopt.plots.runs import convergence, gaps, path
 
 __all__ = [
     "conditions", "convergence", "decision_boundary", "face_weights", "gaps", "multipliers", "path",
-    "polytope_slices", "reliability", "whitening",
+    "polytope_slices", "whitening",
 ]  # fmt: skip
 
 _REMOVED = {

@@ -69,7 +69,6 @@ TRIALS = {
     "predict": [
         ("MODEL DATA --out OUT", r"error \d"),
         ("MODEL DATA --probabilities", r"^label,p\(a\),p\(b\)$"),
-        ("MODEL DATA --reliability PICTURE --out OUT", r"error \d"),
         ("MODEL DATA --by-position --separator , --decimal . --force --out OUT", r"error \d"),
     ],
     "rules": [
@@ -138,7 +137,7 @@ def files(tmp_path_factory):
         np.save(folder / f"{name}.npy", np.linspace(-0.5, 1.0, count))
     numbers = {name.upper(): folder / f"{name}.npy" for name in ("three", "five", "many")}
     return {**numbers, "DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out",
-            "CLAIM": folder / "claim.json", "PICTURE": folder / "it.png",
+            "CLAIM": folder / "claim.json",
             "FOLDER": folder / "lecture"}  # fmt: skip
 
 

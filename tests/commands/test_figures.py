@@ -18,7 +18,6 @@ from polyopt.plots import (
     multipliers,
     path,
     polytope_slices,
-    reliability,
     whitening,
 )
 
@@ -37,7 +36,6 @@ def machines():
 def pictures(machines):
     """Each function with all it needs."""
     X, y, machine, polytope = machines
-    halves = np.full((len(y), 2), 0.5)
     return {
         "boundary": lambda: decision_boundary(machine, X, y),
         "boundaries": lambda: decision_boundary({"a": machine, "b": polytope}, X, y),
@@ -47,7 +45,6 @@ def pictures(machines):
         "multipliers": lambda: multipliers(machine.duals_, B=1.5),
         "path": lambda: path(rmm_path(X, y, bounds=[2.0, 1.5])),
         "slices": lambda: polytope_slices(polytope, X, y),
-        "reliability": lambda: reliability(y, halves, [-1, 1]),
         "whitening": lambda: whitening(machine),
     }
 
