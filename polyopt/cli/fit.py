@@ -18,9 +18,8 @@ from polyopt.cli.console import (
     raise_if_stopped,
     say,
     tell,
-    warnings_as_sentences,
 )
-from polyopt.cli.data import Form, by_features, check_data, check_faces, load_data, load_saved
+from polyopt.cli.data import Form, by_features, check_data, load_prepared, load_saved
 from polyopt.cli.models import probabilities_of, size_text
 from polyopt.foreign.programs import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
@@ -82,17 +81,13 @@ def fit(
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.clock import Clock, running
-    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.data import scaler_for
     from polyopt.compare.run import settings_text
-    from polyopt.datasets import fit_preparation
     from polyopt.models import Model, facts_of_fit
     from polyopt.polyhedral.logistic_search import LogisticSearch, hinges_and_machine
 
     given = options.check_settings([entry], given, others)
-    table = load_data(data, target, form)
-    check_dataset(table)
-    check_faces(table, given, large)
-    found, preparation = fit_preparation(table)
+    table, found, preparation = load_prepared(data, target, form, given)
     given = by_features(given, found.feature_names, table.feature_names, preparation)
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
@@ -102,7 +97,7 @@ def fit(
         if out.exists():
             tell(f"{out} is as it was")
     raise_if_stopped()
-    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
+    with answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
         with running(Clock(time_limit)) as limited:
             settings = entry.settings_for(X, found.y, **given)
             machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
@@ -247,8 +242,6 @@ def _of_solution(
     """Return the certificate of another package's solution, and the label column of the data."""
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
-    from polyopt.compare.data import check_dataset
-    from polyopt.datasets import fit_preparation
     from polyopt.foreign.certify import certify
 
     known = (*PROGRAMS[program].settings, "positive", "time_limit")
@@ -256,11 +249,8 @@ def _of_solution(
         raise ValueError(
             f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program].settings)}"
         )
-    table = load_data(data, target, form)
-    check_dataset(table)
-    found, _ = fit_preparation(table)
-    with warnings_as_sentences():
-        certificate = certify(program, (found.X, found.y), coefficients, **given)
+    table, found, _ = load_prepared(data, target, form)
+    certificate = certify(program, (found.X, found.y), coefficients, **given)
     return certificate, -1 if table.target is None else table.target
 
 
