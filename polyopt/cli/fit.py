@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich import filesize
 from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target
@@ -20,7 +21,7 @@ from polyopt.cli.console import (
     tell,
 )
 from polyopt.cli.data import Form, by_features, check_data, load_prepared, load_saved
-from polyopt.cli.models import probabilities_of, size_text
+from polyopt.cli.models import probabilities_of
 from polyopt.foreign.programs import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
@@ -175,7 +176,7 @@ def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:
         inside = "with the training data, of which certificates, multipliers and warm starts are made"
     else:
         inside = "without the training data: certificates and multipliers need a file made with --keep-data"
-    return f"saved: {out} ({size_text(out.stat().st_size)}), {inside}"
+    return f"saved: {out} ({filesize.decimal(out.stat().st_size)}), {inside}"
 
 
 def certify(
