@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,6 @@ from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method,
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-    from sklearn.preprocessing import StandardScaler
 
     from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
@@ -123,7 +123,7 @@ def fit(
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
         if certificate is not None and claim is not None:
-            write_claim(certificate, model, data, claim, replace_input=force)
+            _write_claim(certificate, data, claim, model=model, inputs=() if force else (data,))
     end_if_stopped(is_cut or certificate is None)
 
 
@@ -224,7 +224,7 @@ def certify(
         certificate = found.estimator.certificate()
         output().print(certificate.table())
         if out is not None:
-            write_claim(certificate, found, data, out, replace_input=force)
+            _write_claim(certificate, data, out, model=found, inputs=() if force else (data,))
     elif coefficients is not None and of is not None and len(inputs) == 2:
         check_is_file(coefficients, "coefficients")
         check_data(of, target, form)
@@ -255,31 +255,23 @@ def _of_solution(
     return certificate, -1 if table.target is None else table.target
 
 
-def write_claim(
-    certificate: Certificate, model: Model, data: str, out: Path, *, replace_input: bool = False
-) -> None:
-    """Write a model's claim, have it checked, and say how to do so.
+def _write_claim(
+    certificate: Certificate, data: str, out: Path, *, model: Model | None = None, target: str | int = -1,
+    inputs: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Write the claim of a model or of another package's solution, have it checked, and say how to do so.
 
     If the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files), the
-    samples that the machine saw are written beside the claim, and over the data only with `replace_input`.
+    samples that the machine saw are written beside the claim, and not over the `inputs`.
     """
-    plain = all(step is model.scaler for _, step in model.steps)
-    _write_claim(
-        certificate, data, out, scaler=model.scaler, target=model.target, plain=plain,
-        inputs=() if replace_input else (data,),
-    )  # fmt: skip
-
-
-def _write_claim(
-    certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
-    target: str | int = -1, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
-) -> None:  # fmt: skip
     from polyopt.check.check import Refused, check
     from polyopt.datasets import is_svmlight, open_source
 
-    file, plain = Path(data), plain and Path(data).is_file()
-    steps: list[str] = []
+    scaler = None if model is None else model.scaler
+    file, steps = Path(data), list[str]()
+    plain = file.is_file() and (model is None or all(step is scaler for _, step in model.steps))
     if plain:
+        target = target if model is None else model.target
         table = None if is_svmlight(open_source(data)) else data
         try:
             for claim in certificate.save(out, scaler=scaler, table=table, target=target):
