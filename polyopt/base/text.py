@@ -7,7 +7,8 @@ number.
 import html
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 # Unicode categories: control characters (such as ESC), format characters (text direction, zero width),
 # surrogates (bytes of a file's name that are not UTF-8), and separators of lines and of paragraphs.
@@ -70,6 +71,19 @@ def in_picture(text: str) -> str:
     """
     escaped = visible(text).replace("$", r"\$")
     return f"\u2060{escaped}" if escaped.startswith("_") else escaped
+
+
+def plain(value: object) -> Any:
+    """Return a value for JSON: arrays as lists, None for infinite numbers and NaN, other objects as text."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 
 # -- spellings of a category -----------------------------------------------------------------------------

@@ -151,19 +151,17 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt(x.numerator * UNIT.denominator**2 // x.denominator) + 1) if x else x
 
 
-# Of each loss: an upper bound on C phi(t), for t within e; one on C phi*(m / C); and where that is finite.
-LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
-    "hinge": (lambda C, t, e: C * max(ZERO, t + e), lambda C, m: ZERO, lambda C, m: 0 <= m <= C),
+# Of each loss: an upper bound on C phi(t), for t within e; one on C phi*(m / C), inf if m is out of range.
+LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "hinge": (lambda C, t, e: C * max(ZERO, t + e), lambda C, m: ZERO if 0 <= m <= C else inf),
     "logistic": (
         lambda C, t, e: C * soft_max([ZERO, t + e]),
-        lambda C, m: -C * entropy([m / C, 1 - m / C]) if C else ZERO,
-        lambda C, m: 0 <= m <= C,
+        lambda C, m: -C * entropy([m / C, 1 - m / C]) if 0 < m <= C else inf if m else ZERO,
     ),
-    "linear": (lambda C, t, e: C * (t + e), lambda C, m: ZERO, lambda C, m: m == C),
+    "linear": (lambda C, t, e: C * (t + e), lambda C, m: ZERO if m == C else inf),
     "square": (
         lambda C, t, e: C / 2 * (abs(t) + e) ** 2,
-        lambda C, m: m * m / (2 * C) if C else ZERO,
-        lambda C, m: C > 0 or m == 0,
+        lambda C, m: m * m / (2 * C) if C else inf if m else ZERO,
     ),
 }
 
@@ -378,18 +376,17 @@ class Rows:
 
     def gain(self, m: list[Vector]) -> Fraction:
         """Return what feasible multipliers (by face) add to the bound: c m less the conjugates at them."""
-        (_, conjugate_at, is_finite), total = LOSSES[self.loss], ZERO
-        unused = sum(1 for m_k in m for v in m_k if v)
+        total = ZERO
         for i, faces in self.paid():
             cap, parts = self.cap[i], [m[k][i] for k in faces]
             if any(parts) or self.loss == "linear":
-                m_i, unused = sum(parts), unused - sum(map(bool, parts))
-                is_feasible = is_finite(cap, m_i) and (len(parts) == 1 or min(parts) >= 0)
+                m_i = sum(parts)
+                price = LOSSES[self.loss][1](cap, m_i)
+                is_feasible = price < inf and (len(parts) == 1 or min(parts) >= 0)
                 demand(is_feasible, f"{self.title}: a multiplier of sample {i} is negative or beyond its cap")
-                total += self.kink * m_i - conjugate_at(cap, m_i)
+                total += self.kink * m_i - price
                 if self.pays == "soft" and m_i:
                     total += m_i / self.sharp * entropy([v / m_i for v in parts])
-        demand(not unused, f"{self.title}: a multiplier has no row")
         is_balanced = self.loss != "square" or not any(sum(map(mul, self.side, m_k)) for m_k in m)
         demand(is_balanced, f"{self.title}: its multipliers are not in balance")
         return total
@@ -479,12 +476,13 @@ class Program:
         """Return beta of each face: the sum of its multipliers, with the sides of their rows."""
         betas = [[ZERO] * self.n for _ in range(self.faces)]
         for rows in self.rows:
-            for beta, m in zip(betas, multipliers[rows.name]):
+            for k, m in enumerate(multipliers[rows.name]):
                 for i in (i for i, v in enumerate(m) if v):
+                    demand(k in rows.at[i], f"{rows.title}: a multiplier has no row")
                     pull = m[i] if rows.side[i] > 0 else -m[i]
-                    beta[i] += pull
-                    for k in rows.less[i]:
-                        betas[k][i] -= pull
+                    betas[k][i] += pull
+                    for less in rows.less[i]:
+                        betas[less][i] -= pull
         return betas
 
     def price(self, k: int, beta: Vector, share: Fraction, held: Vector) -> Fraction:

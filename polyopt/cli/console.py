@@ -159,20 +159,18 @@ def emit(text: str) -> None:
 
 
 @contextmanager
-def warnings_as_sentences() -> Iterator[None]:
-    """Print each warning raised inside on one line of standard error, once, at the end."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"warning: {message}")
-
-
-@contextmanager
 def sentences_at_once() -> Iterator[None]:
-    """Print each warning raised inside on one line of standard error, at once."""
+    """Print each warning raised inside on one line of standard error, at once and once."""
+    said = set[str]()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            say(f"warning: {message}")
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
         yield
 
 

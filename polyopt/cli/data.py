@@ -102,6 +102,19 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     return replace(found, name=visible(found.name))
 
 
+def load_prepared(
+    text: str, target: str | None = None, form: Form = Form(), settings: Mapping[str, object] | None = None,  # noqa: B008
+) -> tuple[Dataset, Dataset, ColumnTransformer | None]:  # fmt: skip
+    """Load data for a fit with some settings: the table, the data as numbers, and what makes these of it."""
+    from polyopt.compare.data import check_dataset
+    from polyopt.datasets import fit_preparation
+
+    table = load_data(text, target, form)
+    check_dataset(table)
+    check_faces(table, settings or {}, form.large)
+    return table, *fit_preparation(table)
+
+
 def check_data(text: str, target: str | None = None, form: Form = Form()) -> None:  # noqa: B008 - frozen
     """Refuse unknown names and wrong options before any data are read, and before numpy is imported."""
     from polyopt.datasets import names

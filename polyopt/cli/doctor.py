@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import typer
+from rich import filesize
 
 from polyopt.base.files import is_writable
 from polyopt.cli.console import output
@@ -117,7 +118,7 @@ def _caches() -> Facts:
 
 
 def _size(files: Iterable[Path]) -> str:
-    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
+    return filesize.decimal(sum(file.stat().st_size for file in files if file.is_file()))
 
 
 def _solvers(problems: list[str]) -> Facts:

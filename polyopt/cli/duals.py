@@ -10,16 +10,8 @@ from typer import Option
 from polyopt.base.table import Column, terminal_table
 from polyopt.base.text import visible
 from polyopt.cli import options
-from polyopt.cli.console import (
-    emit,
-    end_if_stopped,
-    output,
-    progress,
-    raise_if_stopped,
-    say,
-    warnings_as_sentences,
-)
-from polyopt.cli.data import Form, check_data, check_faces, load_data
+from polyopt.cli.console import emit, end_if_stopped, output, progress, raise_if_stopped, say
+from polyopt.cli.data import Form, check_data, load_prepared
 from polyopt.methods import Method
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
@@ -58,21 +50,17 @@ def duals(
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.solution import Status
-    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.data import scaler_for
     from polyopt.compare.run import settings_text
-    from polyopt.datasets import fit_preparation
     from polyopt.estimators.status import status_of
     from polyopt.sensitivity import sensitivities
 
     given = options.check_settings([entry], given, others)
-    dataset = load_data(data, target, form)
-    check_dataset(dataset)
-    check_faces(dataset, given, large)
-    dataset, _ = fit_preparation(dataset)
+    _, dataset, _ = load_prepared(data, target, form, given)
     X = scaler_for(dataset.X, dataset.feature_names).transform(dataset.X)
     shown_progress = progress(f"{entry.name} on {dataset.name}", quiet)
     raise_if_stopped()
-    with warnings_as_sentences(), answering_for(entry), shown_progress:
+    with answering_for(entry), shown_progress:
         settings = entry.settings_for(X, dataset.y, **given)
         estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, dataset.y)
         frame = estimator.duals_
@@ -90,8 +78,7 @@ def duals(
     for letter in dict.fromkeys(frame["letter"]):
         _print_letter(console, frame[frame["letter"] == letter], rows[letter], top, 1e-6 * largest)
     if entry.slopes:
-        with warnings_as_sentences():
-            _print_sensitivities(console, sensitivities(estimator))
+        _print_sensitivities(console, sensitivities(estimator))
     with answering_for(entry):
         certificate = estimator.certificate()
     say(certificate.sentence)

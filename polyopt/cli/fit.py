@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich import filesize
 from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target
@@ -18,16 +20,14 @@ from polyopt.cli.console import (
     raise_if_stopped,
     say,
     tell,
-    warnings_as_sentences,
 )
-from polyopt.cli.data import Form, by_features, check_data, check_faces, load_data, load_saved
-from polyopt.cli.models import probabilities_of, size_text
+from polyopt.cli.data import Form, by_features, check_data, load_prepared, load_saved
+from polyopt.cli.models import probabilities_of
 from polyopt.foreign.programs import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-    from sklearn.preprocessing import StandardScaler
 
     from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
@@ -82,17 +82,13 @@ def fit(
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.clock import Clock, running
-    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.data import scaler_for
     from polyopt.compare.run import settings_text
-    from polyopt.datasets import fit_preparation
     from polyopt.models import Model, facts_of_fit
     from polyopt.polyhedral.logistic_search import LogisticSearch, hinges_and_machine
 
     given = options.check_settings([entry], given, others)
-    table = load_data(data, target, form)
-    check_dataset(table)
-    check_faces(table, given, large)
-    found, preparation = fit_preparation(table)
+    table, found, preparation = load_prepared(data, target, form, given)
     given = by_features(given, found.feature_names, table.feature_names, preparation)
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
@@ -102,7 +98,7 @@ def fit(
         if out.exists():
             tell(f"{out} is as it was")
     raise_if_stopped()
-    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
+    with answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
         with running(Clock(time_limit)) as limited:
             settings = entry.settings_for(X, found.y, **given)
             machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
@@ -127,7 +123,7 @@ def fit(
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
         if certificate is not None and claim is not None:
-            write_claim(certificate, model, data, claim, replace_input=force)
+            _write_claim(certificate, data, claim, model=model, inputs=() if force else (data,))
     end_if_stopped(is_cut or certificate is None)
 
 
@@ -180,7 +176,7 @@ def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:
         inside = "with the training data, of which certificates, multipliers and warm starts are made"
     else:
         inside = "without the training data: certificates and multipliers need a file made with --keep-data"
-    return f"saved: {out} ({size_text(out.stat().st_size)}), {inside}"
+    return f"saved: {out} ({filesize.decimal(out.stat().st_size)}), {inside}"
 
 
 def certify(
@@ -228,7 +224,7 @@ def certify(
         certificate = found.estimator.certificate()
         output().print(certificate.table())
         if out is not None:
-            write_claim(certificate, found, data, out, replace_input=force)
+            _write_claim(certificate, data, out, model=found, inputs=() if force else (data,))
     elif coefficients is not None and of is not None and len(inputs) == 2:
         check_is_file(coefficients, "coefficients")
         check_data(of, target, form)
@@ -247,8 +243,6 @@ def _of_solution(
     """Return the certificate of another package's solution, and the label column of the data."""
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
-    from polyopt.compare.data import check_dataset
-    from polyopt.datasets import fit_preparation
     from polyopt.foreign.certify import certify
 
     known = (*PROGRAMS[program].settings, "positive", "time_limit")
@@ -256,39 +250,28 @@ def _of_solution(
         raise ValueError(
             f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program].settings)}"
         )
-    table = load_data(data, target, form)
-    check_dataset(table)
-    found, _ = fit_preparation(table)
-    with warnings_as_sentences():
-        certificate = certify(program, (found.X, found.y), coefficients, **given)
+    table, found, _ = load_prepared(data, target, form)
+    certificate = certify(program, (found.X, found.y), coefficients, **given)
     return certificate, -1 if table.target is None else table.target
 
 
-def write_claim(
-    certificate: Certificate, model: Model, data: str, out: Path, *, replace_input: bool = False
-) -> None:
-    """Write a model's claim, have it checked, and say how to do so.
+def _write_claim(
+    certificate: Certificate, data: str, out: Path, *, model: Model | None = None, target: str | int = -1,
+    inputs: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Write the claim of a model or of another package's solution, have it checked, and say how to do so.
 
     If the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files), the
-    samples that the machine saw are written beside the claim, and over the data only with `replace_input`.
+    samples that the machine saw are written beside the claim, and not over the `inputs`.
     """
-    plain = all(step is model.scaler for _, step in model.steps)
-    _write_claim(
-        certificate, data, out, scaler=model.scaler, target=model.target, plain=plain,
-        inputs=() if replace_input else (data,),
-    )  # fmt: skip
-
-
-def _write_claim(
-    certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
-    target: str | int = -1, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
-) -> None:  # fmt: skip
     from polyopt.check.check import Refused, check
     from polyopt.datasets import is_svmlight, open_source
 
-    file, plain = Path(data), plain and Path(data).is_file()
-    steps: list[str] = []
+    scaler = None if model is None else model.scaler
+    file, steps = Path(data), list[str]()
+    plain = file.is_file() and (model is None or all(step is scaler for _, step in model.steps))
     if plain:
+        target = target if model is None else model.target
         table = None if is_svmlight(open_source(data)) else data
         try:
             for claim in certificate.save(out, scaler=scaler, table=table, target=target):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich import filesize
 from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target, write_bytes
@@ -46,16 +47,6 @@ def info(
         lines = textwrap.wrap(visible(text), line_width, break_long_words=False, break_on_hyphens=False)
         for heading, line in zip_longest([name], lines, fillvalue=""):
             typer.echo(f"{heading:<{width}}  {line}".rstrip())
-
-
-def size_text(size: int) -> str:
-    """Return a size in bytes with three digits and a unit."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000.0:
-            return f"{amount:.3g} {unit}" if unit != "B" else f"{size} B"
-        amount /= 1000.0
-    return f"{amount:.3g} GB"
 
 
 def probabilities_of(machine: object) -> str:
@@ -102,7 +93,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         elif value in (None, {}, []):
             text = _UNKNOWN
         elif name == "size":
-            text = size_text(value)
+            text = filesize.decimal(value)
         elif isinstance(value, dict):
             text = ", ".join(f"{key} {part}" for key, part in value.items())
         elif isinstance(value, list):
@@ -132,7 +123,7 @@ def export(
     write_bytes(out, content)
     inputs = ", ".join(tensor.name for tensor in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(len(content))}), onnx, {dtype}, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({filesize.decimal(len(content))}), onnx, {dtype}, opset {opset}, input {inputs}")
 
 
 _DIGITS = 3  # significant digits in text, by default

@@ -76,15 +76,11 @@ def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
     """
     from polyopt.certificates.claims.file import cells_of
     from polyopt.certificates.claims.refine import exact_solution
-    from polyopt.cli.data import load_data
-    from polyopt.compare.data import check_dataset
+    from polyopt.cli.data import load_prepared
     from polyopt.compare.run import settings_text
-    from polyopt.datasets import fit_preparation
     from polyopt.methods.registry import find_method
 
-    entry, table = find_method(name), load_data(data)
-    check_dataset(table)
-    table, _ = fit_preparation(table)
+    entry, (_, table, _) = find_method(name), load_prepared(data)
     if len(table.y) > 2000:
         raise ValueError(f"{table.name} has {len(table.y)} samples; exact solutions are of 2000 at most")
     settings = entry.settings_for(table.X, table.y, **given)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 
+from polyopt.base.text import plain
 from polyopt.compare import results
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Row
@@ -65,7 +66,7 @@ class Comparison:
             return self.to_frame()
         kinds: dict[str, list[dict[Any, Any]]] = {
             "fit": self.to_frame().to_dict("records"),
-            "mean": [results.as_plain(each._asdict()) for each in self.summaries()],
+            "mean": [each._asdict() for each in self.summaries()],
             "difference": [each.to_dict() for each in self.differences()],
         }
         lines = [{"kind": kind, **line} for kind, each in kinds.items() for line in each]
@@ -75,7 +76,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        means = [results.as_plain(each._asdict()) for each in self.summaries()]
+        means = [plain(each._asdict()) for each in self.summaries()]
         sets = [
             {
                 "name": data.name, "n_train": data.X_train.shape[0], "n_test": data.X_test.shape[0],

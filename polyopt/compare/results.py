@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from formulations.language.types import Vector
+from polyopt.base.text import plain
 from polyopt.certificates.certificate import Claim, relative_gap
 from polyopt.methods import METHODS
 
@@ -51,15 +52,7 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the estimator; numbers that are not finite as None, for JSON."""
-        return as_plain({f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"})
-
-
-def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by name, numbers that are not finite as None, for JSON."""
-    return {
-        name: None if isinstance(value, float) and not np.isfinite(value) else value
-        for name, value in values.items()
-    }
+        return plain({f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"})
 
 
 LEVEL = 0.95
@@ -99,7 +92,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every value; numbers that are not finite as None, for JSON."""
-        return as_plain({**asdict(self), "verdict": self.verdict})
+        return plain({**asdict(self), "verdict": self.verdict})
 
 
 def interval(values: Iterable[float], ratio: float) -> tuple[float, float, float]:

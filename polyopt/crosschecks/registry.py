@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Literal, get_args
 
@@ -97,22 +97,21 @@ class Registry(list[Crosscheck]):
         """Register the checks that the docstring of the function below states, of places in a paper."""
 
         def register(pairs: Callable[[int], Pairs]) -> Callable[[int], Pairs]:
-            @lru_cache(maxsize=1)  # the checks of a function are evaluated one after the other
-            def values(seed: int) -> list[Pair]:
-                return list(pairs(seed))
-
             for number, (name, relation, tolerance, place, identity) in enumerate(_statements(pairs)):
-
-                def evaluate(seed: int, number: int = number) -> Pair:
-                    return values(seed)[number]
-
-                check = Crosscheck(
-                    name, self.family, relation, tolerance, evaluate, identity, f"{paper}, {place}"
-                )
-                self.append(check)
+                of_seed, source = partial(_pair_of, pairs, number), f"{paper}, {place}"
+                self.append(Crosscheck(name, self.family, relation, tolerance, of_seed, identity, source))
             return pairs
 
         return register
+
+
+@lru_cache(maxsize=1)  # the checks of a function are evaluated one after the other
+def _all_pairs(pairs: Callable[[int], Pairs], seed: int) -> list[Pair]:
+    return list(pairs(seed))
+
+
+def _pair_of(pairs: Callable[[int], Pairs], number: int, seed: int) -> Pair:
+    return _all_pairs(pairs, seed)[number]
 
 
 def _statements(pairs: Callable[[int], Pairs]) -> Iterator[tuple[str, Relation, float, str, str]]:

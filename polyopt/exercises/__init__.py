@@ -32,11 +32,8 @@ def _of(chapter: str) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
-        for chapter in CHAPTERS:
-            if name.rpartition("_")[0] in (chapter, chapter.removesuffix("s")):
-                found = _of(chapter)
-                if name in found:
-                    return found[name]
-                break
+    stem = name.rpartition("_")[0]
+    for chapter in CHAPTERS if stem else ():
+        if stem in (chapter, chapter.removesuffix("s")) and name in (found := _of(chapter)):
+            return found[name]
     raise AttributeError(f"there is no exercise {name!r}; polyopt.exercises.exercises() has those there are")

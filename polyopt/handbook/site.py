@@ -192,14 +192,13 @@ def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
 
 
 def build_site(
-    folder: Path, *, families: Iterable[str] | None = None, names: Iterable[str] | None = None,
-    demonstrate: bool = True, results: bool = True, processes: int | None = None,
+    folder: Path, *, write: Callable[[Path], None] = write_sources, processes: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[str]:  # fmt: skip
     """Build the site in a new folder that then replaces `folder`; return the warnings of Sphinx.
 
-    An older site, or an empty folder, is replaced. Pages are as of :func:`write_sources`. Up to four
-    `processes`, by default one a core, read and write pages; `tell` is called with the steps of the build.
+    An older site, or an empty folder, is replaced. `write` makes the pages. Up to four `processes`, by
+    default one a core, read and write pages; `tell` is called with the steps of the build.
     """
     check_installed()
     check_folder(folder, None if (folder / MARK).is_file() else ", and no handbook; name another folder")
@@ -207,7 +206,7 @@ def build_site(
         tell("solving the programs that it shows")
         pages = Path(work) / "pages"
         pages.mkdir()
-        write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
+        write(pages)
         warned = _run(pages, made, Path(work) / "trees", processes or _cores(), tell)
         (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
         for path in made.rglob("*.html"):

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from formulations.language.clock import Clock
 from polyopt.base.progress import Watch, watching
+from polyopt.base.text import plain
 from polyopt.lab import answers
 from polyopt.lab.fitting import Fitted
-from polyopt.lab.state import plain
 
 MAX_BYTES = 2_097_152
 """Largest message from a client, in bytes."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyopt.base.text import plain
 from polyopt.lab.fitting import Fitted, status_of
 from polyopt.lab.samples import (
     active_faces,
@@ -14,7 +15,6 @@ from polyopt.lab.samples import (
     family_rows,
     samples_of,
 )
-from polyopt.lab.state import plain
 
 View = tuple[float, float, float, float]
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from formulations.language.typeset import domains_latex, latex_name, printed_symbols
+from polyopt.base.text import plain
 from polyopt.lab.fitting import Fitted
 from polyopt.lab.samples import NO_MULTIPLIERS, RowAtPoint, Words, dual_rows, number_text, rows_by_sample
-from polyopt.lab.state import plain
 from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, objective_latex, prose
 

@@ -15,9 +15,9 @@ from sklearn.datasets import make_circles, make_gaussian_quantiles, make_moons
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array
 from polyopt import datasets
-from polyopt.base.text import visible
+from polyopt.base.text import plain, visible
 from polyopt.datasets.tables import first_cells
-from polyopt.lab.state import machines, plain
+from polyopt.lab.state import machines
 from polyopt.methods.registry import DEFAULT_METHOD
 
 MAX_TEXT = 1_000_000

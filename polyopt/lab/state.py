@@ -16,25 +16,6 @@ from polyopt.base.text import cut_short
 from polyopt.methods import Method
 from polyopt.methods.registry import METHODS, for_kernel
 
-
-def plain(value: object) -> Any:
-    """Return a value for JSON; infinite numbers and NaN are None."""
-    kind = type(value)
-    if kind is float:
-        return value if math.isfinite(value) else None  # type: ignore[arg-type]
-    if value is None or kind in (str, int, bool):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return str(value)
-
-
 HELD = "fixed"
 """The lab's own solver for machines of faces: the convex program of a fixed assignment."""
 

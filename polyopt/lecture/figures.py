@@ -1,6 +1,5 @@
 """The pictures of each lecture: machines on data of the package, drawn by :mod:`polyopt.plots`."""
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,16 +25,6 @@ class Picture:
     title: str
     caption: str
     figure: Figure
-
-
-def svg_file(figure: Figure) -> str:
-    """Return a figure as an SVG file that stands alone, the same whenever it is written."""
-    import matplotlib
-
-    buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "polyopt"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 def _wdbc() -> tuple[Array, Array]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from formulations.language.program import Program
 from polyopt.base.files import check_folder, replacing_folder
 from polyopt.exercises import exercises
-from polyopt.lecture.figures import MAKERS, svg_file
+from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.handouts import exercise_notebook, latex_file
 from polyopt.lecture.slides import slide_page
 from polyopt.methods.programs import programs_of
 from polyopt.methods.registry import families
+from polyopt.plots.figure import svg_file
 
 
 @dataclass(frozen=True)

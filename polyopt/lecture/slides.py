@@ -7,7 +7,7 @@ the letters of a slide smaller if its content is too high. :func:`slide_page` ma
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from string import Template
@@ -15,6 +15,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
 
 from formulations.language.typeset import domains_latex, printed_symbols
 from polyopt.base.text import escape
@@ -57,7 +58,8 @@ def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Sl
     """
     reader = _reader()
     slides = [Slide("")]
-    for tokens in _with_outputs(_blocks(reader.parse(text))):
+    tree = SyntaxTreeNode(reader.parse(text))
+    for tokens in _with_outputs(node.to_tokens() for node in tree.children):
         first = tokens[0]
         if first.type == "heading_open":
             title = reader.renderer.render(tokens[1:-1], reader.options, {})
@@ -81,7 +83,6 @@ def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Sl
 
 def _reader() -> MarkdownIt:
     try:
-        from markdown_it import MarkdownIt
         from mdit_py_plugins.dollarmath import dollarmath_plugin
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(_MISSING) from error
@@ -101,19 +102,7 @@ def _reader() -> MarkdownIt:
     return reader
 
 
-def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the tokens of each block of a text."""
-    block: list[Token] = []
-    depth = 0
-    for token in tokens:
-        block.append(token)
-        depth += token.nesting
-        if depth == 0:
-            yield block
-            block = []
-
-
-def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
+def _with_outputs(blocks: Iterable[list[Token]]) -> Iterator[list[Token]]:
     """Yield the blocks, those of code together with their printed output."""
     kept: list[Token] = []
     for block in blocks:

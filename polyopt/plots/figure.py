@@ -128,21 +128,26 @@ _PHONE_WIDTH = 4.0  # inches, at which letters on a phone are as large as those 
 _numbers = count(1)
 
 
+def svg_file(figure: Figure, *, letters: str = "path", transparent: bool = False) -> str:
+    """Convert a figure to an SVG file, the same whenever it is written, letters as shapes or texts."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": letters, "svg.hashsalt": "polyopt"}):
+        figure.savefig(buffer, format="svg", transparent=transparent, metadata={"Date": None})
+    return buffer.getvalue()
+
+
 def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
     """Convert a figure to an SVG element with ids unique in the page, in the page's colours.
 
     `label` describes it for screen readers. It takes the width of a phone unless `as_wide`.
     """
-    import matplotlib
-
     number = next(_numbers)
     width, height = figure.get_size_inches()
     if not as_wide:
         figure.set_size_inches(_PHONE_WIDTH, height * (_PHONE_WIDTH / width) ** 0.5)
-    buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
-        figure.savefig(buffer, format="svg", transparent=True)
-    text = buffer.getvalue()
+    text = svg_file(figure, letters="none", transparent=True)
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)

@@ -246,7 +246,7 @@ def _draw_regions(axes: style.Axes, polytope: Polytope, scene: Scene, low: Array
     return set(np.flatnonzero(scene.n_assigned).tolist())
 
 
-def face_weights(explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2) -> Any:
+def face_weights(explanation: ModelExplanation | BaseEstimator, most: int = 6) -> Any:
     """Draw each face as a bar chart: weights of features times their standard deviations, the largest first.
 
     A large value of a feature is evidence for the outside if its bar is to the right, for the inside if its
@@ -258,8 +258,6 @@ def face_weights(explanation: ModelExplanation | BaseEstimator, most: int = 6, c
         The result of ``explain_model``, or a fitted machine, which is explained by the data of its fit.
     most : int
         Number of features of each face; the weight of the others stands below the bars.
-    columns : int
-        Number of faces beside each other.
     """
     machine = machine_of(explanation)
     if hasattr(machine, "explain_model"):
@@ -267,9 +265,9 @@ def face_weights(explanation: ModelExplanation | BaseEstimator, most: int = 6, c
     if not hasattr(explanation, "faces"):
         kind = type(explanation).__name__
         raise TypeError(f"explanation must be one of explain_model, or a machine with faces, not {kind}")
-    most, columns = whole("most", most), whole("columns", columns)
+    most = whole("most", most)
     roles = sorted(explanation.faces, key=lambda role: -role.active)[:_MAX_CHARTS]
-    columns = min(columns, len(roles))
+    columns = min(2, len(roles))
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
     height = (0.2 * deepest + 0.85) * rows

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from formulations.language.toy_data import two_blobs
-from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, plots, rmm_path
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.plots import (
     conditions,
@@ -100,18 +100,3 @@ def test_a_path_is_drawn_as_it_is(machines):
         assert (drawn[family].get_ydata()[-1] == 0) == (family != "margin"), "the SVM has no bounds"
     with pytest.raises(ValueError, match="needs machines on it"):
         path(type(points)("none", "B"))
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("CertificateDisplay", "conditions"),
-        ("decision_boundaries", "decision_boundary"),
-        ("DualsDisplay", "multipliers"),
-        ("FacesDisplay", "polytope_slices"),
-        ("polytope_plane", "polytope_slices"),
-    ],
-)
-def test_a_removed_picture_names_the_function_instead(name, function):
-    with pytest.raises(ImportError, match=function):
-        getattr(plots, name)

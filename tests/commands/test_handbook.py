@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -16,7 +17,9 @@ from polyopt.handbook import site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.site import hand_written, write_sources
 
-FEW = {"families": ("rmm",), "names": ("SVM", "certify_svm"), "demonstrate": False, "results": False}
+FEW = partial(
+    write_sources, families=("rmm",), names=("SVM", "certify_svm"), demonstrate=False, results=False
+)
 CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"
 
 
@@ -25,7 +28,7 @@ def folder(tmp_path_factory):
     for needed in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
     place = tmp_path_factory.mktemp("site") / "handbook"
-    assert site.build_site(place, **FEW) == []
+    assert site.build_site(place, write=FEW) == []
     return place
 
 
@@ -90,7 +93,7 @@ def test_a_build_that_is_stopped_leaves_what_was_there(folder, tmp_path, monkeyp
     (place / site.MARK).write_text("the old one", encoding="utf-8")
     monkeypatch.setattr(site, "_run", stop)
     with pytest.raises(KeyboardInterrupt):
-        site.build_site(place, **FEW)
+        site.build_site(place, write=FEW)
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
     assert (place / site.MARK).read_text(encoding="utf-8") == "the old one"
 
@@ -110,15 +113,15 @@ def test_odd_places_are_refused_in_a_sentence_or_kept_as_they_are(folder, tmp_pa
     monkeypatch.setattr(site, "_run", lambda *_: [])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="the folder that you are in"):
-        site.build_site(Path("."), **FEW)
+        site.build_site(Path("."), write=FEW)
     with monkeypatch.context() as full:
         full.setattr(site, "_run", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match=r"cannot write .*site': No space"):
-            site.build_site(tmp_path / "site", **FEW)
+            site.build_site(tmp_path / "site", write=FEW)
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    site.build_site(tmp_path / "link", **FEW)
-    site.build_site(tmp_path / "ü 🙂", **FEW)
+    site.build_site(tmp_path / "link", write=FEW)
+    site.build_site(tmp_path / "ü 🙂", write=FEW)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / site.MARK).is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real", "ü 🙂"]
@@ -177,7 +180,7 @@ def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
 
 def test_several_processes_build_the_same_site_and_say_what_they_are_at(folder, tmp_path):
     said = []
-    assert site.build_site(tmp_path / "site", processes=2, tell=said.append, **FEW) == []
+    assert site.build_site(tmp_path / "site", processes=2, tell=said.append, write=FEW) == []
     for path in folder.rglob("*.html"):
         assert (tmp_path / "site" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
     index = "searchindex.js"
