@@ -26,8 +26,14 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.notation.evaluation import Scope, aligned
-from formulations.language.notation.parser import UnreadableError, functions_of, read_expression, read_row
+from formulations.language.notation.evaluation import Scope
+from formulations.language.notation.parser import (
+    INDICES,
+    UnreadableError,
+    functions_of,
+    read_expression,
+    read_row,
+)
 from formulations.language.notation.tree import Claim
 from formulations.language.statement import Row, Statement
 from formulations.language.types import Array
@@ -84,8 +90,8 @@ class Trial:
     def objective_difference(self, formula: str) -> float:
         """Return the relative difference between a formula and the objective."""
         value = self._evaluated(self.scope.value, read_expression(formula, self.functions))
-        if value.rank or value.axes:
-            words = f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+        if value.kind != "number" or value.axes:
+            words = f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is a {value.kind}"
             raise UnreadableError(f"{formula!r} is not one number: {words}")
         return _difference(value.array, np.array(self._objective))
 
@@ -116,14 +122,16 @@ class Trial:
             if len(parts) > 1 or claims[0].conditions:
                 raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no `at`")
             return parts[0][0].array
-        arrays, axes = aligned([value for pair in parts for value in pair])
-        if len(axes) != row.at.ndim or any(residual.rank for residual, _ in parts):
+        axes = {axis for pair in parts for value in pair for axis in value.axes}
+        if len(axes) != row.at.ndim or any(residual.kind != "number" for residual, _ in parts):
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
         printed, count = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
-        for residual, is_stated in zip(arrays[::2], arrays[1::2], strict=True):
-            mask = np.broadcast_to(is_stated, row.at.shape) > 0
+        # The axes of a value's entries are i, j, k, l and those of a number.
+        indexed = tuple(slice(None) if index in axes else 0 for index in INDICES)
+        for residual, is_stated in parts:
+            mask = np.broadcast_to(is_stated.entries[(*indexed, 0, 0)], row.at.shape) > 0
             count += mask
-            entries = np.broadcast_to(residual, row.at.shape)
+            entries = np.broadcast_to(residual.entries[(*indexed, 0, 0)], row.at.shape)
             if not (row.at[mask] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
             printed[row.at[mask]] = entries[mask]
