@@ -222,25 +222,23 @@ def fixed_assignment_dual(
 ) -> Program:  # fmt: skip
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
-    rho, eta = positive("ridge", ridge), positive("bias_ridge", bias_ridge)
-    (n, m), K = X.shape, owners.count
-    penalty = FacePenalty.of(m) if penalty is None else penalty.checked(m)
-    lam = penalty.l1
-    is_other, is_free = owners.other_class(y), owners.free
-    Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
+    primal = fixed_assignment(
+        X, y, owners, assignment, C, ridge=ridge, bias_ridge=bias_ridge, penalty=penalty, support=support
+    )
+    (n, m), K, costs = X.shape, owners.count, primal.parameters["C"]
+    Z, is_other, S, is_free, sigma = (np.asarray(primal.data[letter]) for letter in ("Z", "O", "S", "F", "σ"))
+    penalty = penalty or FacePenalty.of(m)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
     p = cp.Variable(n, name="p")
     brackets = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v  # Z_ik p_i − v_ik
     brackets = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), brackets)  # times C_i
-    S = owners.support(m, support).astype(float)
     rho_w = brackets.T @ X - u_plus + u_minus  # ρ w
     optional_terms, optional_rows = "", []
-    variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_data = dict[str, Any]()
+    variables = [v, p, u_plus, u_minus]
     if penalty.group:
-        group_data = {"τ": penalty.group, "G": membership(penalty)[:, :-1]}
-        g = variables["g"] = cp.Variable((K, m), name="g")
+        g = cp.Variable((K, m), name="g")
+        variables.append(g)
         rho_w -= g
         optional_terms = " − gₖⱼ"
         radii = penalty.group * np.ones(penalty.n_groups)
@@ -248,16 +246,16 @@ def fixed_assignment_dual(
             Row("group", cp.SOC(radii, by_groups(penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
-    sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
-        delta = variables["delta"] = cp.Variable((K, m), name="delta")
+        delta = cp.Variable((K, m), name="delta")
+        variables.append(delta)
         rho_w += cp.multiply(sigma, delta)
         optional_terms += " + σₖⱼ δₖⱼ"
         optional_rows.append(
             Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
                 "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
         )  # fmt: skip
-    rho_w = cp.multiply(S, rho_w)
+    rho_w = cp.multiply(S.astype(float), rho_w)
     eta_b = cp.multiply(is_free.astype(float), brackets.T @ np.ones(n))  # η b
     by_weight = np.arange(K * m).reshape(K, m).T  # as in the primal
     rows = [
@@ -267,31 +265,20 @@ def fixed_assignment_dual(
             "best score of the other class less that of face $k$", _index_in(is_other)),
         Row("off", _select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
             "none: a face of sample $i$'s class has no row", _index_in(~is_other)),
-        Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
+        Row("t", u_plus + u_minus <= penalty.l1, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t",
+            "absolute value of the weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack of the bound on a positive weight", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack of the bound on a negative weight", by_weight),
         *optional_rows,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
     brackets_text = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
-    return Program(
-        name="logistic_polytopes.fixed_assignment_dual",
-        title="Logistic polytopes, fixed assignment, dual",
-        source=_SOURCE,
-        objective=cp.Maximize(
-            entropy - cp.sum_squares(rho_w) / (2 * rho) - cp.sum_squares(eta_b) / (2 * eta)
-        ),
-        objective_text=(
-            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({brackets_text} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{optional_terms})² "
-            f"− 1/(2η) Σₖ Fₖ ({brackets_text})²"
-        ),
-        variables=variables,
-        rows=tuple(rows),
-        parameters={"C": costs},
-        letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": is_other, "S": S, "F": is_free.astype(float), "σ": sigma, "ρ": rho,
-              "η": eta, "λ": lam, **group_data},
-    )  # fmt: skip
+    objective = entropy - cp.sum_squares(rho_w) / (2 * ridge) - cp.sum_squares(eta_b) / (2 * bias_ridge)
+    text = (
+        f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({brackets_text} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{optional_terms})² "
+        f"− 1/(2η) Σₖ Fₖ ({brackets_text})²"
+    )
+    return primal.dual(objective, text, tuple(variables), tuple(rows))
 
 
 def recover(

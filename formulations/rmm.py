@@ -111,7 +111,7 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
-from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows, soft_margin
+from formulations.svm import KERNEL_LETTERS, Bounds, alpha_rows, cost_parameter, in_features, soft_margin
 from formulations.svm import LETTERS as SVM_LETTERS
 
 PAPER = "Shivaswamy & Jebara (2008)"
@@ -158,14 +158,18 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     B : float
         Bound on the outputs, at least 0.
     """
+    X, y = as_data(X, y)
     bound = bound_parameter(B)
 
-    def bound_squares(f: cp.Expression) -> tuple[Row]:
+    def bound_squares(w: cp.Variable, b: cp.Variable) -> Bounds:
         says = "rate at which the cost falls as $½B²$ rises at sample i; 0 unless its output is $B$ or $−B$"
-        return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
+        is_within = 0.5 * cp.square(X @ w + b) <= _half_square(bound)
+        return Bounds((Row("spread", is_within, "½(w·xᵢ + b)² ≤ ½B²", "lam", says),), parameters={"B": bound})
 
-    heading = {"name": "rmm.qcqp", "title": f"{_TITLE}, QCQP", "source": f"{PAPER}, eq. (5)"}
-    return soft_margin(X, y, C, bound_squares, {"B": bound}, **heading, letters=QCQP_LETTERS)
+    return soft_margin(
+        X, y, C, bound_squares,
+        name="rmm.qcqp", title=f"{_TITLE}, QCQP", source=f"{PAPER}, eq. (5)", letters=QCQP_LETTERS,
+    )  # fmt: skip
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
@@ -248,30 +252,17 @@ def qp(
     D is the cost per unit beyond B, one or (n,); by default outputs beyond B are forbidden.
     """
     X, y = as_data(X, y)
-    n, m = X.shape
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound, f = cost_parameter(C, n), bound_parameter(B), X @ w + b
-    rows, slack_cost, slack_variables, parameters = bound_rows(f, bound, D)
-    return Program(
-        **_heading("qp", D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σᵢ Dᵢ (τᵢ + τ*ᵢ)"),
-        variables={"w": w, "b": b, "xi": xi, **slack_variables},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **parameters},
-        data={"x": X, "y": y},
-    )
+    return soft_margin(X, y, C, lambda w, b: output_bounds(X @ w + b, B, D), **_heading("qp", D))
 
 
-def bound_rows(
-    f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
-) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """Return the rows of the bounds on f, the cost of their slacks, the slacks, and the parameter D.
+def output_bounds(
+    f: cp.Expression, B: float, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
+) -> Bounds:
+    """Return the bounds ±B on f, with slacks of the cost D if it is given.
 
-    Without D there are no slacks. `point` names a sample in formulas, and ends in its index; `where` names
-    the same sample in phrases.
+    `point` names a sample in formulas, and ends in its index; `where` names the same sample in phrases.
     """
-    i = point[-1]  # the index, a subscript
+    i, bound = point[-1], bound_parameter(B)  # i is the index, a subscript
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     upper, lower, upper_text, lower_text, beyond = bound, bound, "B", "B", ""
     if D is not None:
@@ -283,12 +274,14 @@ def bound_rows(
     below = Row("bound_below", -f <= lower, f"−(w·{point} + b) ≤ {lower_text}", "lam_star",
                 says.format("lower"))  # fmt: skip
     if D is None:
-        return (above, below), cp.Constant(0.0), {}, {}
+        return Bounds((above, below), parameters={"B": bound})
     costs = _excess_cost_parameter(D, f.shape[0])
     slack_above = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
     slack_below = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
-    variables = {"tau": tau, "tau_star": tau_star}
-    return (above, slack_above, below, slack_below), costs @ (tau + tau_star), variables, {"D": costs}
+    return Bounds(
+        (above, slack_above, below, slack_below), costs @ (tau + tau_star), f" + Σ{i} D{i} (τ{i} + τ*{i})",
+        {"tau": tau, "tau_star": tau_star}, {"B": bound, "D": costs},
+    )  # fmt: skip
 
 
 def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:

@@ -73,8 +73,8 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_labels, gram_factor
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, bound_rows
-from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, output_bounds
+from formulations.svm import IN_FEATURES, Bounds, alpha_rows, cost_parameter, in_features, soft_margin
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
@@ -103,22 +103,15 @@ def qp(
     Without `training` the bounds are at the unlabelled samples alone (class H). Other arguments as in
     :func:`formulations.rmm.qp`; D is one cost or one for each bounded sample.
     """
-    Z, y = stacked(X, y, U)
-    n, m = len(y), Z.shape[1]
-    X, Z = Z[:n], Z if training else Z[n:]
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
-    rows, slack_cost, variables, slack_parameters = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
-    return Program(
-        **_heading("qp", "", training, D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σⱼ Dⱼ (τⱼ + τ*ⱼ)"),
-        variables={"w": w, "b": b, "xi": xi, **variables},
-        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **slack_parameters},
-        letters=_letters(training, D),
-        data={"x": X, "y": y, "z": Z},
-    )
+    samples, y = stacked(X, y, U)
+    n = len(y)
+    Z = samples if training else samples[n:]
+
+    def bounds(w: cp.Variable, b: cp.Variable) -> Bounds:
+        return replace(output_bounds(Z @ w + b, B, D, "zⱼ", "$zⱼ$"), data={"z": Z})
+
+    heading = _heading("qp", "", training, D)
+    return soft_margin(samples[:n], y, C, bounds, **heading, letters=_letters(training, D))
 
 
 def _dual_from_factor(

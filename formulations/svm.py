@@ -50,7 +50,7 @@ array([0., 2., 2., 0.])
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
@@ -96,6 +96,18 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
     return sign, cap
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Constraints on outputs, added to those of (1), and the cost of their slacks."""
+
+    rows: tuple[Row, ...] = ()
+    cost: cp.Expression | float = 0.0  # term of the objective
+    cost_text: str = ""  # `cost` as printed, beginning with `` + ``
+    variables: Mapping[str, cp.Variable] = field(default_factory=dict)
+    parameters: Mapping[str, cp.Parameter] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)  # values of letters in the rows
+
+
 def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the SVM primal, eq. (1).
 
@@ -109,34 +121,29 @@ def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         Cost of slack, per sample.
     """
     title = "Support vector machine, primal"
-    return soft_margin(X, y, C, name="svm.primal", title=title, source=f"{_PAPER}, eq. (1)")
+    return soft_margin(X, y, C, name="svm.primal", title=title, source=f"{_PAPER}, eq. (1)", letters=LETTERS)
 
 
 def soft_margin(
     X: MatrixLike, y: ArrayLike, C: ArrayLike,
-    more_rows: Callable[[cp.Expression], tuple[Row, ...]] | None = None,
-    parameters: Mapping[str, cp.Parameter] | None = None, *,
-    name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
+    bounds: Callable[[cp.Variable, cp.Variable], Bounds] = lambda w, b: Bounds(), **heading: Any,
 ) -> Program:  # fmt: skip
-    """State program (1) with additional rows, which `more_rows` returns from the outputs f = Xw + b.
+    """State program (1) with `bounds` on outputs, a function of w and b.
 
-    Arguments as in :func:`primal`; `parameters` are those of the additional rows.
+    Other arguments as in :func:`primal`; `heading` has the name, title, source and letters of the program.
     """
     X, y = as_data(X, y)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, f = cost_parameter(C, n), X @ w + b
+    costs, bound = cost_parameter(C, n), bounds(w, b)
     return Program(
-        name=name,
-        title=title,
-        source=source,
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *(more_rows(f) if more_rows is not None else ())),
-        parameters={"C": costs, **(parameters or {})},
-        letters=letters,
-        data={"x": X, "y": y},
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + bound.cost),
+        objective_text=f"½‖w‖² + Σᵢ Cᵢ ξᵢ{bound.cost_text}",
+        variables={"w": w, "b": b, "xi": xi, **bound.variables},
+        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *bound.rows),
+        parameters={"C": costs, **bound.parameters},
+        data={"x": X, "y": y, **bound.data},
+        **heading,
     )
 
 
