@@ -42,11 +42,8 @@ from formulations.language.typeset import printed_name, symbols_in
 
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
     """Compare the printed formulas with the expressions; return a sentence per misprint."""
-    trial = Trial(program, seed)
-    formulas = [("objective", program.objective_text, trial.objective_difference)]
-    formulas += [(row.name, row.text, partial(trial.row_difference, row=row)) for row in program.rows]
     sentences = []
-    for name, formula, difference in formulas:
+    for name, formula, difference in Trial(program, seed).formulas():
         try:
             if not difference(formula) <= tolerance:
                 sentences.append(f"{program.name}, {name}: {formula} is not what is computed")
@@ -74,18 +71,16 @@ class Trial:
             letters |= {name: _numbers(datum) for name, datum in program.data.items()}
         definitions = [symbol.definition for symbol in symbols_in(program.letters)]
         self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
-        self.ranges: dict[str, int] = {}
-        self._read_ranges()
-
-    def _read_ranges(self) -> None:
-        """Determine the ranges of the indices: the scope records them when it evaluates a formula."""
-        with suppress(UnreadableError):
-            self.objective_difference(self.program.objective_text)
-        self.ranges = dict(self.scope.ranges)
-        for row in self.program.rows:
+        self.ranges: dict[str, int] = {}  # the scope records them when it evaluates a formula
+        for _, formula, difference in self.formulas():
             with suppress(UnreadableError):
-                self.row_difference(row.text, row)
+                difference(formula)
                 self.ranges = dict(self.scope.ranges)
+
+    def formulas(self) -> list[tuple[str, str, Callable[[str], float]]]:
+        """Return "objective" and the names of the rows, with their texts and what compares a text."""
+        rows = [(row.name, row.text, partial(self.row_difference, row=row)) for row in self.program.rows]
+        return [("objective", self.program.objective_text, self.objective_difference), *rows]
 
     def objective_difference(self, formula: str) -> float:
         """Return the relative difference between a formula and the objective."""

@@ -344,12 +344,6 @@ class Scope:
         arguments = [self.value(argument) for argument in tree.arguments]
         if tree.name in self.definitions and self.definitions[tree.name].parameter:
             return self._applied(self.definitions[tree.name], arguments)
-        if tree.name in ("max", "min"):
-            if any(argument.kind != "number" for argument in arguments):
-                raise UnreadableError(f"{tree.name} is of numbers")
-            extreme = np.maximum if tree.name == "max" else np.minimum
-            entries = reduce(extreme, (argument.entries for argument in arguments))
-            return Value(entries, "number", _common_axes(*arguments))
         if len(arguments) != 1:
             raise UnreadableError(f"{tree.name} is of one argument")
         if tree.name == "tr":

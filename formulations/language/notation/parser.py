@@ -27,7 +27,7 @@ T = TypeVar("T")
 INDICES = "ijkl"  # the letters that are indices
 TILDE = "\u0303"  # the combining character over the letter before it
 # Names of functions; any other run of letters is a product.
-_FUNCTIONS = ("ent", "Ent", "exp", "ln", "max", "min", "sqrt", "tr")
+_FUNCTIONS = ("ent", "Ent", "exp", "ln", "sqrt", "tr")
 
 _SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))  # each with the text of its token
 _ABBREVIATIONS = {"½": "(1/2)", "¼": "(1/4)", "¾": "(3/4)", "²": "^{2}", "³": "^{3}", "⁻¹": "^{−1}"}
