@@ -127,6 +127,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.arguments import one_of, whole
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data, slacks
+from formulations.language.statement import index_in
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import (
@@ -456,8 +457,7 @@ def over_assignments(
     W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(of_one.shape[0], name="eta")
     xi = cp.Variable(of_every.shape[:1] if shares_slack else (of_every.shape[0], K), name="xi")
     z = cp.Variable((of_one.shape[0], K), boolean=True, name="z")
-    # Index of each sample in its class; -1 for samples of the other class.
-    one_index, every_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (one, every))
+    one_index, every_index = index_in(one), index_in(every)
     faces = np.arange(K)
     every_pair = index_pairs(every_index, faces)
     slack, slack_text, slack_at = xi, "ξᵢₖ", every_pair

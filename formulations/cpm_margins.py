@@ -112,6 +112,7 @@ from formulations.cpm import LETTERS, PAPER, norm_row
 from formulations.language.arguments import whole
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
+from formulations.language.statement import index_in, select
 from formulations.language.toy_data import separated_clusters
 from formulations.language.types import Matrix, MatrixLike
 from formulations.polytope import assignment_matrix, check_assignment, lift
@@ -155,12 +156,11 @@ class MarginRows:
 
     def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
         """Return the entries of `values` (n, K) with Z_ik = z, as a vector; by default Z_ik = 1."""
-        return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
+        return select(values, z == self.Z)
 
     def index(self, z: float = 1.0) -> NDArray[np.int64]:
         """Return the index of each (i, k) in the vector of :meth:`select`, -1 if Z_ik is not z; (n, K)."""
-        is_selected = self.Z.ravel() == z
-        return np.where(is_selected, np.cumsum(is_selected) - 1, -1).reshape(self.Z.shape)
+        return index_in(z == self.Z)
 
     def margins(self, W: cp.Variable) -> cp.Expression:
         """Return the vector of y_i W_k·x̃_i of the constrained pairs."""

@@ -80,7 +80,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from formulations.class_faces import Owners, loss_gradients, scores, shortfall
 from formulations.cpm_sparse import by_groups, membership
@@ -88,6 +88,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
+from formulations.language.statement import index_in, select
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array, MatrixLike
 from formulations.svm import cost_parameter
@@ -109,16 +110,6 @@ _LETTERS = {  # meaning of the letters in printed formulas
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
 }
-
-
-def _index_in(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of each pair (i, k) among the pairs of the mask, -1 for other pairs."""
-    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-
-
-def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
-    """Return a vector of the values at the pairs of the mask, row by row."""
-    return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
 def fixed_assignment(
@@ -166,9 +157,9 @@ def fixed_assignment(
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier, and `at`, the
     # index in the constraint for each value of the text's indices.
     rows = [
-        Row("margin", _select(shortfall_of_pairs, is_other) >= _select(s - assigned, is_other),
+        Row("margin", select(shortfall_of_pairs, is_other) >= select(s - assigned, is_other),
             "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
-            "derivative of the loss by the score of face $k$ of the other class", at=_index_in(is_other)),
+            "derivative of the loss by the score of face $k$ of the other class", at=index_in(is_other)),
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "part of $λ$ at positive weights", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "part of $λ$ at negative weights", by_weight),
     ]  # fmt: skip
@@ -186,13 +177,13 @@ def fixed_assignment(
     sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
         rows.append(
-            Row("sign", _select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
-                "rate of decrease of the cost with a weight of the forbidden sign", _index_in(sigma != 0).T)
+            Row("sign", select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "rate of decrease of the cost with a weight of the forbidden sign", index_in(sigma != 0).T)
         )  # fmt: skip
     if not S.all():
         rows.append(
-            Row("zero", _select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
-                "rate at which the cost would change with this weight", _index_in(~S).T)
+            Row("zero", select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
+                "rate at which the cost would change with this weight", index_in(~S).T)
         )  # fmt: skip
     for k in np.flatnonzero(~is_free):  # at most one zero face
         says = "rate at which the cost would change with the bias"
@@ -252,8 +243,8 @@ def fixed_assignment_dual(
         rho_w += cp.multiply(sigma, delta)
         optional_terms += " + σₖⱼ δₖⱼ"
         optional_rows.append(
-            Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
-                "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
+            Row("sign", select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the absolute value of a weight with a required sign", index_in(sigma != 0).T)
         )  # fmt: skip
     rho_w = cp.multiply(S.astype(float), rho_w)
     eta_b = cp.multiply(is_free.astype(float), brackets.T @ np.ones(n))  # η b
@@ -261,10 +252,10 @@ def fixed_assignment_dual(
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
             "best score of the other class less that of sample $i$'s face"),
-        Row("margin", _select(v, is_other) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
-            "best score of the other class less that of face $k$", _index_in(is_other)),
-        Row("off", _select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
-            "none: a face of sample $i$'s class has no row", _index_in(~is_other)),
+        Row("margin", select(v, is_other) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "best score of the other class less that of face $k$", index_in(is_other)),
+        Row("off", select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "none: a face of sample $i$'s class has no row", index_in(~is_other)),
         Row("t", u_plus + u_minus <= penalty.l1, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t",
             "absolute value of the weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack of the bound on a positive weight", by_weight),

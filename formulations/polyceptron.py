@@ -117,6 +117,7 @@ from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data
+from formulations.language.statement import index_in
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
 from formulations.polyhedral import SAMPLE_LETTERS, belonging
@@ -345,7 +346,7 @@ def mixed_integer(
     )
     between = Row(
         "between", variables["eta"] + shares @ cp.sum(variables["xi"], axis=1) >= h,
-        "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", "", "", at=np.where(y < 0, np.cumsum(y < 0) - 1, -1),
+        "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", "", "", at=index_in(y < 0),
     )  # fmt: skip
     rows = [*rows[:3], between, *rows[3:5], *box_rows(variables["W"], R, "Wₖ"), *rows[5:]]
     # The printed indices run over all samples.

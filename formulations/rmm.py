@@ -116,6 +116,7 @@ from formulations.svm import LETTERS as SVM_LETTERS
 
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
+_SOFT_TITLE = f"{_TITLE} with slack on its bounds"
 
 BOUND_LETTERS = {  # meaning of the letters in printed formulas
     "B": "≥ 0: the bound on the outputs of the machine",
@@ -227,21 +228,15 @@ def recover_qcqp(
 def _heading(kind: str, D: ArrayLike | None) -> dict[str, Any]:
     """Return name, title, source and letters of the QP or of one of its duals."""
     letters = KERNEL_QP_LETTERS if kind == "kernel_dual" else QP_LETTERS
-    if D is None:
-        endings = {
-            "qp": "QP with bounding constraints",
-            "qp_dual": "dual of the QP",
-            "kernel_dual": "kernel dual",
-        }
-        title, source = f"{_TITLE}, {endings[kind]}", f"{PAPER}, eq. ({7 if kind == 'qp' else 8})"
-        return {"name": f"rmm.{kind}", "title": title, "source": source, "letters": letters}
-    endings = {"qp": "", "qp_dual": ", dual", "kernel_dual": ", kernel dual"}
+    family, title, source = "rmm", _TITLE, f"eq. ({7 if kind == 'qp' else 8})"
+    if D is not None:
+        family, title, source = "soft_rmm", _SOFT_TITLE, "section 3.1, not investigated there"
+        letters = {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"}
+    ending = {"qp": "QP with bounding constraints", "qp_dual": "dual of the QP", "kernel_dual": "kernel dual"}
     return {
-        "name": f"soft_rmm.{kind}",
-        "title": f"{_TITLE} with slack on its bounds{endings[kind]}",
-        "source": f"{PAPER}, section 3.1, not investigated there",
-        "letters": {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"},
-    }
+        "name": f"{family}.{kind}", "title": f"{title}, {ending[kind]}", "source": f"{PAPER}, {source}",
+        "letters": letters,
+    }  # fmt: skip
 
 
 def qp(

@@ -80,11 +80,11 @@ _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
 
 LETTERS = {  # meaning of the letters in printed formulas
-    "zⱼ": "the labelled samples, followed by the unlabelled ones",
+    "zⱼ": "the points $xᵢ$, followed by those of the unlabelled samples",
     "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
-_UNLABELLED_ONLY_LETTERS = {**LETTERS, "zⱼ": "the unlabelled samples, which alone have bounds"}
+_UNLABELLED_ONLY_LETTERS = {**LETTERS, "zⱼ": "the points of the unlabelled samples, which alone have bounds"}
 
 
 def _heading(kind: str, ending: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
@@ -164,19 +164,13 @@ def kernel_dual(
     if len(F) <= len(y):
         raise ValueError(f"K must have more rows than there are labels, {len(y)}, not {len(F)}")
     heading = _heading("kernel_dual", ", kernel dual", training, D)
-    return _dual_from_factor(F, y, C, B, training, D, heading, _in_features(_letters(training, D), training))
+    return _dual_from_factor(F, y, C, B, training, D, heading, {**_letters(training, D), **IN_FEATURES})
 
 
 def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
     """Return the printed letters of qp and qp_dual with their explanations."""
     cost = {} if D is None else {"Dⱼ": "> 0: the cost of a unit of output beyond $B$ at $zⱼ$"}
     return {**(LETTERS if training else _UNLABELLED_ONLY_LETTERS), **cost}
-
-
-def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
-    """Return the letters of a kernel's program, in which a sample stands for its image in feature space."""
-    samples = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
-    return {**letters, **IN_FEATURES, "zⱼ": f"the images there {samples}"}
 
 
 def recover(
@@ -207,9 +201,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     Z = np.vstack([X, U])
     K = (Z @ Z.T + 1.0) ** 2
     F = gram_factor(K)
-    kernel = in_features(qp(F[:n], y, F[n:], C, B))
-    dualities = [Duality(replace(kernel, letters=_in_features(kernel.letters, True)), kernel_dual(K, y, C, B),
-                     lambda v: recover(F[:n], y, F[n:], C, B, v))]  # fmt: skip
+    dualities = [
+        Duality(in_features(qp(F[:n], y, F[n:], C, B)), kernel_dual(K, y, C, B),
+                lambda v: recover(F[:n], y, F[n:], C, B, v))
+    ]  # fmt: skip
     for training, D in ((True, None), (False, None), (True, 0.2)):
         recover_primal = partial(recover, X, y, U, C, B, training=training, D=D)
         primal, dual = (side(X, y, U, C, B, training=training, D=D) for side in (qp, qp_dual))

@@ -7,17 +7,21 @@ import pytest
 from helpers.latex_reader import plain_text
 from helpers.programs import ENTRIES
 
-from formulations.language.notation import (
-    Scope,
+from formulations.language.notation.evaluation import Scope
+from formulations.language.notation.parser import (
     UnreadableError,
-    latex_of_claims,
-    latex_of_expression,
+    functions_of,
     read_definition,
     read_expression,
     read_row,
 )
-from formulations.language.notation.parser import functions_of
-from formulations.language.notation.printing import formulas_in, plain, words_latex
+from formulations.language.notation.printing import (
+    formulas_in,
+    latex_of_claims,
+    latex_of_expression,
+    plain,
+    words_latex,
+)
 
 RNG = np.random.default_rng(5)
 A, B2 = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))

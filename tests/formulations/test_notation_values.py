@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.language.notation import UnreadableError
 from formulations.language.notation.evaluation import UNIT, add, as_value, hadamard, power, times, where
+from formulations.language.notation.parser import UnreadableError
 
 SIZES = {"i": 2, "j": 4}
 FORMS = {"number": (), "row": (3,), "column": (3,), "matrix": (3, 3)}
