@@ -185,11 +185,10 @@ def fixed_assignment(
             Row("zero", select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
                 "rate at which the cost would change with this weight", index_in(~S).T)
         )  # fmt: skip
-    for k in np.flatnonzero(~is_free):  # at most one zero face
-        says = "rate at which the cost would change with the bias"
+    if not is_free.all():
         rows.append(
-            Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says,
-                at=np.where(is_free, -1, 0))
+            Row("zero_bias", select(b, ~is_free) == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias",
+                "rate at which the cost would change with the bias", index_in(~is_free))
         )  # fmt: skip
     return Program(
         name="logistic_polytopes.fixed_assignment",

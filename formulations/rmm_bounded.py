@@ -73,8 +73,8 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_labels, gram_factor
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, output_bounds
-from formulations.svm import IN_FEATURES, Bounds, alpha_rows, cost_parameter, in_features, soft_margin
+from formulations.rmm import BOUND_LETTERS, PAPER, bound_multipliers, output_bounds
+from formulations.svm import IN_FEATURES, Bounds, in_features, soft_margin, soft_margin_dual
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
@@ -121,24 +121,16 @@ def _dual_from_factor(
     """State the dual for the kernel FF'; rows of F (n + k, m) are the samples, the n labelled ones first."""
     n = len(y)
     X, Z = F[:n], F if training else F[n:]
-    alpha = cp.Variable(n, name="alpha")
-    lam, lam_star = (cp.Variable(Z.shape[0], name=name) for name in ("lam", "lam_star"))
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    alpha, bounds = cp.Variable(n, name="alpha"), bound_multipliers(Z.shape[0], B, D, "ⱼ")
+    lam, lam_star = bounds.variables["lam"], bounds.variables["lam_star"]
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
-    bounds, slack_parameters = bound_dual_rows(lam, lam_star, D, "ⱼ")
-    return Program(
-        **heading,
-        objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
+    return soft_margin_dual(
+        C, alpha, w, balance, bounds, **heading, letters=letters, data={"x": X, "z": Z, "y": y},
         objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
-        variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
-        rows=(balance, *alpha_rows(alpha, costs), *bounds),
-        parameters={"C": costs, "B": bound, **slack_parameters},
-        letters=letters,
-        data={"x": X, "z": Z, "y": y},
-    )
+    )  # fmt: skip
 
 
 def qp_dual(

@@ -98,7 +98,7 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Constraints on outputs, added to those of (1), and the cost of their slacks."""
+    """Constraints on outputs, added to those of (1), and the cost of their slacks; or the same of a dual."""
 
     rows: tuple[Row, ...] = ()
     cost: cp.Expression | float = 0.0  # term of the objective
@@ -147,25 +147,34 @@ def soft_margin(
     )
 
 
+def soft_margin_dual(
+    C: ArrayLike, alpha: cp.Variable, w: cp.Expression, balance: Row, bounds: Bounds | None = None,
+    **fields: Any,
+) -> Program:  # fmt: skip
+    """State the maximum of Σ α_i − ½‖w‖², less the cost of `bounds`, subject to `balance` and 0 ≤ α ≤ C.
+
+    w is the one of the primal, in terms of the multipliers; `fields` has the other fields of the program.
+    """
+    costs, bounds = cost_parameter(C, alpha.size), bounds or Bounds()
+    return Program(
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(w) - bounds.cost),
+        variables={"alpha": alpha, **bounds.variables},
+        rows=(balance, *alpha_rows(alpha, costs), *bounds.rows),
+        parameters={"C": costs, **bounds.parameters},
+        **fields,
+    )
+
+
 def _dual_from_factor(
     F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str, letters: Mapping[str, str], data: Any
 ) -> Program:
     """State (2) for the kernel K = FF'."""
-    n = F.shape[0]
-    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
+    alpha, text = cp.Variable(len(y), name="alpha"), "Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ"
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, sign included")
-    return Program(
-        name=name,
-        title=title,
-        source=f"{_PAPER}, eq. (2)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(F.T @ cp.multiply(y, alpha))),
-        objective_text="Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ",
-        variables={"alpha": alpha},
-        rows=(balance, *alpha_rows(alpha, costs)),
-        parameters={"C": costs},
-        letters=letters,
-        data={**data, "y": y},
-    )
+    return soft_margin_dual(
+        C, alpha, F.T @ cp.multiply(y, alpha), balance, name=name, title=title, source=f"{_PAPER}, eq. (2)",
+        objective_text=text, letters=letters, data={**data, "y": y},
+    )  # fmt: skip
 
 
 def dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:

@@ -336,8 +336,8 @@ class _Parser(_Cursor):
             return t.Norm(self.inside(self.sum, "‖"))
         if token.kind == "word":
             return self.call(self.take().text)
-        if token.text == "Σ" and self._is_summation():
-            return self.summation()
+        if token.text == "Σ" and (summation := self.summation()) is not None:
+            return summation
         if token.kind != "letter":
             raise self.error_here("a factor is missing")
         letter = self.letter()
@@ -368,48 +368,35 @@ class _Parser(_Cursor):
 
     # -- summations --------------------------------------------------------------------------------
 
-    def _is_summation(self) -> bool:
-        """Return True if this Σ has a subscript with an index or a relation: a summation, not the letter."""
-        if self.tokens[self.index + 1].kind != "_{":
-            return False
-        after = self.tokens[self.index + 2]
-        depth, signs = 1, []
-        for token in self.tokens[self.index + 2 :]:
-            depth += {"_{": 1, "^{": 1, "}": -1}.get(token.kind, 0)
-            if not depth:
-                break
-            signs.append(token.kind)
-        return (after.kind == "letter" and after.text in INDICES) or bool(set(signs).intersection(RELATIONS))
-
-    def summation(self) -> t.Expression:
+    def summation(self) -> t.Expression | None:
+        """Read a summation; return None if this Σ is a letter, with a label or nothing under it: Σ_λ."""
+        start = self.index
+        under: list[str] = []
         self.take("letter")
-        self.take("_{")
-        start, condition = self.index, None
-        indices: tuple[str, ...] = ()
-        while self.next.kind == "letter" and self.next.text in INDICES:
-            indices += (self.take().text,)
-        if self.next.kind == "}" and indices:
+        if self.next.kind == "_{":
             self.take()
-        else:
+            while self.next.kind == "letter":
+                under.append(self.take().text)
+            if self.next.kind != "}":  # more than a label or indices
+                self.index = start + 2
+                condition = self.inside(self.relation, "}")
+                return t.Summation(self._first_index(condition), condition, self.product())
+        if not under or under[0] not in INDICES:
             self.index = start
-            condition = self.inside(self.relation, "}")
-            indices = _first_index(condition)
-            if not indices:
-                raise self.error_here("an index is missing under the sum")
-        return t.Summation(indices, condition, self.product())
+            return None
+        self.take("}")
+        return t.Summation(tuple(under), None, self.product())
+
+    def _first_index(self, condition: t.Relation) -> tuple[str]:
+        """Return the index that a conditional summation runs over, the first one in the condition."""
+        left = condition.left
+        if isinstance(left, t.Letter) and left.name in INDICES:
+            return (left.name,)
+        if isinstance(left, t.Letter) and left.indices:
+            return (left.indices[0].letter,)
+        raise self.error_here("an index is missing under the sum")
 
 
 def _product(factors: list[t.Expression]) -> t.Expression:
     """Return the product of one or several factors."""
     return factors[0] if len(factors) == 1 else t.Product(tuple(factors))
-
-
-def _first_index(condition: t.Relation) -> tuple[str, ...]:
-    """Return the index that a conditional summation runs over, the first one in the condition, or ()."""
-    left = condition.left
-    if isinstance(left, t.Letter):
-        if left.name in INDICES:
-            return (left.name,)
-        if left.indices:
-            return (left.indices[0].letter,)
-    return ()
