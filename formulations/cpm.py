@@ -141,7 +141,7 @@ from formulations.polytope import (
     objective,
     slack_index,
 )
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import alpha_rows, cost_parameter, margin_rows, pair_costs
 
 __all__ = [
     "assignment_matrix", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
@@ -199,16 +199,12 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 def _slack_costs(y: Vector, parameters: Mapping[str, cp.Parameter], loss: Loss) -> cp.Parameter:
     """Return the cost of each slack, recomputed when C or Z is set."""
-    C, Z = parameters["C"], parameters["Z"]
-
-    def pair_costs() -> NDArray[Any]:
-        return np.asarray(C.value[:, None] * Z.value)
-
+    costs = pair_costs(parameters["C"], parameters["Z"])
     if loss == "sum":
-        return cp.CallbackParam(pair_costs, shape=Z.shape, nonneg=True)
+        return costs
     # The K pairs of a negative share one slack and have one cost: that of the first is used.
-    _, first = np.unique(slack_index(y, Z.shape[1]), return_index=True)
-    return cp.CallbackParam(lambda: pair_costs().ravel()[first], shape=first.shape, nonneg=True)
+    _, first = np.unique(slack_index(y, costs.shape[1]), return_index=True)
+    return cp.CallbackParam(lambda: costs.value.ravel()[first], shape=first.shape, nonneg=True)
 
 
 def fixed_assignment(
@@ -322,12 +318,15 @@ def fixed_assignment_dual(
     )  # fmt: skip
 
 
-def norm_row(s: cp.Variable, v: cp.Expression, text: str) -> Row:
-    """Return the row ``norm`` of a dual with the worst-case margin: ‖v_k‖ ≤ s_k, for s (K,) and v (m+1, K).
+def norm_row(
+    s: cp.Variable, v: cp.Expression, text: str, first_entry: str = "the largest norm of a face"
+) -> Row:
+    """Return the row ``norm`` of a dual: ‖v_k‖ ≤ s_k, for s (K,) and v (m+1, K), printed as `text`.
 
-    The row is a cone, because the norm has no gradient at v_k = 0.
+    The row is a cone, because the norm has no gradient at v_k = 0. The multiplier of the cone of face k is a
+    vector, whose first entry is the cost of s_k.
     """
-    says = "the largest norm of a face; and under it, for every k, the face with its sign changed, $−Wₖ$"
+    says = f"{first_entry}; and under it, for every k, the face with its sign changed, $−Wₖ$"
     return Row("norm", cp.SOC(s, v, axis=0), text, "radius", says)
 
 

@@ -235,7 +235,7 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
         diagonal -= r * t**2
     faces = np.arange(len(S))
     result[faces, faces] += diagonal
-    return result
+    return np.asarray(result)
 
 
 def _log_gate(s: Array, gamma: float, axis: int = 1) -> Array:

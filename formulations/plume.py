@@ -62,7 +62,6 @@ array([[-1.625,  0.784],
        [ 1.625,  0.784]])
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -77,7 +76,7 @@ from formulations.language.types import MatrixLike
 from formulations.mixture import check_responsibilities, responsibilities
 from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS, pull, scores
 from formulations.polytope import lift
-from formulations.svm import cost_parameter
+from formulations.svm import cost_parameter, pair_costs
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
@@ -92,12 +91,6 @@ LETTERS = {  # meaning of the letters in printed formulas
     **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$",
 }
-
-
-def _weighted(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
-    """Return the product C_i R_ik (n, K) of the parameters, recomputed when either is set."""
-    C, R = parameters["C"], parameters["R"]
-    return cp.CallbackParam(lambda: C.value[:, None] * R.value, shape=R.shape, nonneg=True)
 
 
 def m_step(
@@ -135,7 +128,7 @@ def m_step(
     score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", meaning)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
-    loss = gates + cp.sum(cp.multiply(_weighted(parameters), experts))
+    loss = gates + cp.sum(cp.multiply(pair_costs(*parameters.values()), experts))
     return Program(
         name="plume.m_step",
         title="PLUME, M-step",
@@ -156,7 +149,7 @@ def m_step_dual(
     """Build the dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     primal = m_step(X, y, R, gamma, C, ridge)
-    costs, products = primal.parameters["C"], _weighted(primal.parameters)
+    costs, products = primal.parameters["C"], pair_costs(*primal.parameters.values())
     p, u = cp.Variable(products.shape, name="p"), cp.Variable(products.shape, name="u")
     alpha = gamma * (cp.multiply(costs[:, None], p) - products)
     alpha += cp.multiply(products, cp.multiply(y[:, None], u))

@@ -112,6 +112,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from formulations import polytope
 from formulations.cpm import expand_to_samples, over_assignments
 from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
@@ -120,9 +121,9 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.language.statement import index_in
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
-from formulations.polyhedral import SAMPLE_LETTERS, belonging
-from formulations.polytope import check_assignment, lift
-from formulations.svm import cost_parameter
+from formulations.polyhedral import SAMPLE_LETTERS
+from formulations.polytope import lift
+from formulations.svm import cost_parameter, pair_costs
 
 BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
@@ -176,10 +177,8 @@ _CELL_LETTERS = {**LETTERS, "Cᵢ": "the cost of sample $i$'s slack, 0 if it is 
 def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """Return Z (n, K): 1 if sample i is in the program of face k, else 0. A positive is in all programs."""
     whole("n_faces", n_faces)
-    y = np.asarray(y, dtype=float)
-    # check_assignment checks the samples with label +1. Here the negatives are assigned: negate the labels.
-    z = check_assignment(-y, n_faces, assignment, "negative")
-    return belonging(y, z, n_faces, "all")  # all positives at every face
+    # There the samples with label +1 are assigned, here the negatives.
+    return polytope.assignment_matrix(-np.asarray(y, dtype=float), n_faces, assignment, "negative")
 
 
 def cell(
@@ -225,7 +224,7 @@ def fixed_assignment(
     Z = cp.Parameter(Z_value.shape, nonneg=True, name="Z", value=Z_value)
     parameters = {"C": C_parameter, "Z": Z}
     W = cp.Variable((n_faces, X.shape[1] + 1), name="W")
-    return _primal(X, y, W, _slack_costs(parameters), parameters, margin, radius)
+    return _primal(X, y, W, pair_costs(*parameters.values()), parameters, margin, radius)
 
 
 def fixed_assignment_dual(
@@ -270,7 +269,7 @@ def _primal(
 def _dual(primal: Program, u: cp.Variable, imbalance: cp.Expression, margin: float, radius: float) -> Program:
     """State the dual of one face, u (n,), or of all faces, u (n, K); `imbalance` is Σ_i u_i y_i x̃_i."""
     face, i, cap = ("w", "ᵢ", "Cᵢ") if u.ndim == 1 else ("W", "ᵢₖ", "Cᵢ Zᵢₖ")
-    costs = primal.parameters["C"] if u.ndim == 1 else _slack_costs(primal.parameters)
+    costs = primal.parameters["C"] if u.ndim == 1 else pair_costs(*primal.parameters.values())
     factor = "" if margin == 1.0 else f"{_decimal(margin)} "
     term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{i} yᵢ x̃ᵢ", face)
     rows += (
@@ -283,12 +282,6 @@ def _dual(primal: Program, u: cp.Variable, imbalance: cp.Expression, margin: flo
 def _decimal(number: float) -> str:
     """Return a number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
-
-
-def _slack_costs(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
-    """Return the cost C_i Z_ik (n, K) of each slack, recomputed when either parameter is set."""
-    C, Z = parameters["C"], parameters["Z"]
-    return cp.CallbackParam(lambda: C.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
 
 
 def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:

@@ -13,11 +13,11 @@ w (m,), b scalar, the slacks xi (n,), printed ξ; alpha (n,), printed α, in the
 Programs
 --------
 primal (1) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i and ξ ≥ 0; soft_margin adds rows on the
-outputs f. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with
-the linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k, and in_features its primal. A row is a
-named constraint. The rows of a dual are named after the primal's quantities that are their multipliers: the
-multiplier of the row ``b`` is b, that of ``xi`` is ξ, that of ``margin`` is the surplus of the primal's row
-``margin``.
+outputs f, and soft_margin_dual states its dual. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to
+Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with the linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k,
+and in_features its primal. A row is a named constraint. The rows of a dual are named after the primal's
+quantities that are their multipliers: the multiplier of the row ``b`` is b, that of ``xi`` is ξ, that of
+``margin`` is the surplus of the primal's row ``margin``.
 
 Recovery
 --------
@@ -78,6 +78,11 @@ IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kern
 def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
     """Return the costs C_i as a parameter named ``C`` of shape (n,)."""
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
+
+
+def pair_costs(C: cp.Parameter, Z: cp.Parameter) -> cp.Parameter:
+    """Return the products C_i Z_ik (n, K) as a parameter, recomputed when C or Z is set."""
+    return cp.CallbackParam(lambda: C.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
 
 
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
@@ -153,7 +158,8 @@ def soft_margin_dual(
 ) -> Program:  # fmt: skip
     """State the maximum of Σ α_i − ½‖w‖², less the cost of `bounds`, subject to `balance` and 0 ≤ α ≤ C.
 
-    w is the one of the primal, in terms of the multipliers; `fields` has the other fields of the program.
+    w is the one of the primal, in terms of the multipliers; `fields` are the other fields of the program.
+    Other arguments as in :func:`soft_margin`.
     """
     costs, bounds = cost_parameter(C, alpha.size), bounds or Bounds()
     return Program(

@@ -154,11 +154,11 @@ def power(base: Value, exponent: Value) -> Value:
     if base.size[0] != base.size[1]:
         raise UnreadableError("a matrix that is not square has no power")
     if exponent.array == -1.0:
-        return replace(base, entries=np.linalg.inv(base.entries))
+        return replace(base, entries=np.asarray(np.linalg.inv(base.entries), dtype=np.float64))
     if exponent.array == 0.5:
         values, vectors = np.linalg.eigh(base.entries)
         scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-        return replace(base, entries=scaled @ np.swapaxes(vectors, 4, 5))
+        return replace(base, entries=np.asarray(scaled @ np.swapaxes(vectors, 4, 5), dtype=np.float64))
     raise UnreadableError("of a matrix, only the inverse and the root are read")
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from formulations.language.notation import tree as t
 
@@ -174,20 +174,17 @@ class _Cursor:
 
 def read_expression(formula: str, functions: Collection[str] = ()) -> t.Expression:
     """Return the tree of an expression; `functions` are the letters that are functions, as H of "H(v)"."""
-    tree: t.Expression = _tree("sum", formula, frozenset(functions))
-    return tree
+    return cast(t.Expression, _tree("sum", formula, frozenset(functions)))
 
 
 def read_row(formula: str, functions: Collection[str] = ()) -> tuple[t.Claim, ...]:
     """Return the relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
-    claims: tuple[t.Claim, ...] = _tree("claims", formula, frozenset(functions))
-    return claims
+    return cast(tuple[t.Claim, ...], _tree("claims", formula, frozenset(functions)))
 
 
 def read_definition(formula: str, functions: Collection[str] = ()) -> t.Definition:
     """Return the tree of a definition such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
-    definition: t.Definition = _tree("definition", formula, frozenset(functions))
-    return definition
+    return cast(t.Definition, _tree("definition", formula, frozenset(functions)))
 
 
 def read_formula(formula: str, functions: Collection[str] = ()) -> t.Expression | tuple[t.Claim, ...]:
