@@ -20,6 +20,7 @@ from formulations.language.arguments import whole
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Array, Matrix, MatrixLike
 from formulations.polyhedral import pull
+from formulations.polytope import check_assignment
 
 Assignment = NDArray[np.int64]  # (n,): the face of each sample
 
@@ -86,13 +87,7 @@ class Owners:
 
     def assignment_matrix(self, y: Array, assignment: ArrayLike) -> Array:
         """Return Z (n, K): 1 if the sample is assigned to the face."""
-        faces = np.asarray(assignment)
-        is_whole = np.issubdtype(faces.dtype, np.number) and np.isrealobj(faces) and (faces % 1 == 0).all()
-        if faces.shape != y.shape or not is_whole:
-            raise ValueError(f"assignment must be integers of shape {y.shape}, the indices of faces")
-        z = faces.astype(np.int64)
-        if not (len(z) == 0 or (z.min() >= 0 and z.max() < self.count)):
-            raise ValueError(f"assignment must be from 0 to {self.count - 1}, not {z.min()} to {z.max()}")
+        z = check_assignment(np.ones_like(y), self.count, assignment, "sample")
         Z: Array = np.eye(self.count)[z]
         is_invalid = (Z * self.other_class(y)).any(axis=1)
         if is_invalid.any():

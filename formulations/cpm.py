@@ -127,6 +127,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.arguments import one_of, whole
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data, slacks
+from formulations.language.statement import index_in
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import (
@@ -140,7 +141,7 @@ from formulations.polytope import (
     objective,
     slack_index,
 )
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import alpha_rows, cost_parameter, margin_rows, pair_costs
 
 __all__ = [
     "assignment_matrix", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
@@ -190,41 +191,20 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the dual of :func:`face`; arguments as in the primal."""
     X, y = as_data(X, y)
-    n = X.shape[0]
-    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
-    return Program(
-        name="cpm.face_dual",
-        title="Convex polytope machine, one face, dual",
-        source=f"{PAPER}, {SOURCE} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))),
-        objective_text="Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²",
-        variables={"alpha": alpha},
-        rows=alpha_rows(alpha, costs),
-        parameters={"C": costs},
-        letters=_LIFTED_FACE_LETTERS,
-        data={"x": X, "y": y},
-    )
+    primal, alpha = face(X, y, C), cp.Variable(len(y), name="alpha")
+    objective = cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))
+    rows = alpha_rows(alpha, primal.parameters["C"])
+    return primal.dual(objective, "Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²", (alpha,), rows)
 
 
-def _parameters(
-    y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
-) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and Z by name, and the cost of each slack, recomputed when C or Z is set."""
-    check_loss(loss)
-    whole("n_faces", n_faces)
-    n = len(y)
-    per_sample = cost_parameter(C, n)
-    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=assignment_matrix(y, n_faces, assignment))
-    parameters = {"C": per_sample, "Z": Z}
-
-    def pair_costs() -> NDArray[Any]:
-        return np.asarray(per_sample.value[:, None] * Z.value)
-
+def _slack_costs(y: Vector, parameters: Mapping[str, cp.Parameter], loss: Loss) -> cp.Parameter:
+    """Return the cost of each slack, recomputed when C or Z is set."""
+    costs = pair_costs(parameters["C"], parameters["Z"])
     if loss == "sum":
-        return parameters, cp.CallbackParam(pair_costs, shape=(n, n_faces), nonneg=True)
+        return costs
     # The K pairs of a negative share one slack and have one cost: that of the first is used.
-    _, first = np.unique(slack_index(y, n_faces), return_index=True)
-    return parameters, cp.CallbackParam(lambda: pair_costs().ravel()[first], shape=first.shape, nonneg=True)
+    _, first = np.unique(slack_index(y, costs.shape[1]), return_index=True)
+    return cp.CallbackParam(lambda: costs.value.ravel()[first], shape=first.shape, nonneg=True)
 
 
 def fixed_assignment(
@@ -253,8 +233,13 @@ def fixed_assignment(
         assignment.
     """
     X, y = as_data(X, y)
-    parameters, costs = _parameters(y, n_faces, assignment, C, loss)
+    check_loss(loss)
+    one_of("margin", margin, ("total", "worst"))
+    whole("n_faces", n_faces)
     n, m = X.shape
+    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=assignment_matrix(y, n_faces, assignment))
+    parameters = {"C": cost_parameter(C, n), "Z": Z}
+    costs = _slack_costs(y, parameters, loss)
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
     variables = {"W": W, "xi": xi}
     slack: cp.Expression = xi
@@ -273,14 +258,19 @@ def fixed_assignment(
             "rate at which the cost rises with sample i's margin on face k: 0 beyond it, its cost inside it"),
         Row("slack", xi >= 0, f"{slack_text} ≥ 0", "beta", "cost of slack less alpha", at=index),
     ]  # fmt: skip
+    family, title_ending, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
+        family, title_ending, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
         regulariser = variables["t"] = cp.Variable(name="t")
         regulariser_text = "t"
         says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= regulariser, "‖Wₖ‖² ≤ t", "theta", says))
+    loss_text = f"{'sum' if loss == 'sum' else 'largest'} of a negative's violations"
     return Program(
-        **_heading(loss, margin),
+        name=f"{family}.fixed_assignment_{loss}",
+        title=f"Convex polytope machine, fixed assignment, {loss_text}{title_ending}",
+        source=f"{PAPER}, {source}",
         objective=cp.Minimize(regulariser + cp.sum(cp.multiply(costs, xi))),
         objective_text=f"{regulariser_text} + {cost_text}",
         variables=variables,
@@ -289,22 +279,6 @@ def fixed_assignment(
         letters=LETTERS,
         data=data,
     )
-
-
-def _heading(loss: Loss, margin: Margin, *, is_dual: bool = False) -> dict[str, str]:
-    """Return name, title and source of the program for a fixed assignment, or of its dual."""
-    one_of("margin", margin, ("total", "worst"))
-    family, title_ending, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
-    if margin == "worst":
-        family, title_ending, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
-    side = ", dual" if is_dual else ""
-    loss_text = "sum" if loss == "sum" else "largest"
-    return {
-        "name": f"{family}.fixed_assignment_{loss}" + ("_dual" if is_dual else ""),
-        "title": f"Convex polytope machine, fixed assignment{side}, {loss_text} of a negative's violations"
-                 f"{title_ending}",
-        "source": f"{PAPER}, {source}" + (" (derived)" if is_dual else ""),
-    }  # fmt: skip
 
 
 def fixed_assignment_dual(
@@ -316,8 +290,8 @@ def fixed_assignment_dual(
     Each row is named after the primal's variable or row whose value or slack is its multiplier.
     """
     X, y = as_data(X, y)
-    parameters, costs = _parameters(y, n_faces, assignment, C, loss)
-    alpha = cp.Variable((len(y), n_faces), name="alpha")
+    primal = fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
+    costs, alpha = _slack_costs(y, primal.parameters, loss), cp.Variable((len(y), n_faces), name="alpha")
     if loss == "sum":
         alpha_sums, text, index = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
     else:
@@ -330,31 +304,29 @@ def fixed_assignment_dual(
         Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "surplus of sample i over the margin on face k"),
         Row("xi", alpha_sums <= costs, text, "xi", "the slacks $ξ$", at=index),
     ]
-    variables, letters, v = {"alpha": alpha}, LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
+    variables, letters, v = [alpha], LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
     square, square_text = cp.sum_squares(v), "Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²"
     if margin == "worst":
-        s = variables["s"] = cp.Variable(n_faces, name="s")
+        s = cp.Variable(n_faces, name="s")
+        variables.append(s)
         square, square_text = cp.square(cp.sum(s)), "(Σₖ sₖ)²"
         rows.append(norm_row(s, v, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
         letters = {**LETTERS, "Wₖ": "face $k$ of the primal"}
-    return Program(
-        **_heading(loss, margin, is_dual=True),
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * square),
-        objective_text=f"Σᵢₖ αᵢₖ − ¼ {square_text}",
-        variables=variables,
-        rows=tuple(rows),
-        parameters=parameters,
-        letters=letters,
-        data={"x": X, "y": y},
-    )
+    return primal.dual(
+        cp.sum(alpha) - 0.25 * square, f"Σᵢₖ αᵢₖ − ¼ {square_text}", tuple(variables), tuple(rows),
+        letters=letters, data={"x": X, "y": y},
+    )  # fmt: skip
 
 
-def norm_row(s: cp.Variable, v: cp.Expression, text: str) -> Row:
-    """Return the row ``norm`` of a dual with the worst-case margin: ‖v_k‖ ≤ s_k, for s (K,) and v (m+1, K).
+def norm_row(
+    s: cp.Variable, v: cp.Expression, text: str, first_entry: str = "the largest norm of a face"
+) -> Row:
+    """Return the row ``norm`` of a dual: ‖v_k‖ ≤ s_k, for s (K,) and v (m+1, K), printed as `text`.
 
-    The row is a cone, because the norm has no gradient at v_k = 0.
+    The row is a cone, because the norm has no gradient at v_k = 0. The multiplier of the cone of face k is a
+    vector, whose first entry is the cost of s_k.
     """
-    says = "the largest norm of a face; and under it, for every k, the face with its sign changed, $−Wₖ$"
+    says = f"{first_entry}; and under it, for every k, the face with its sign changed, $−Wₖ$"
     return Row("norm", cp.SOC(s, v, axis=0), text, "radius", says)
 
 
@@ -449,7 +421,13 @@ def mixed_integer(
         variables["t"] = t = cp.Variable(name="t")
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "", ""))
         regulariser, regulariser_text = t, "t"
-    suffix, title_ending, source = _ALL_ASSIGNMENTS[loss, margin]
+        suffix, title_ending, source = "_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
+    else:
+        suffix, title_ending, source = "", "", "eq. (6)"
+    if loss == "max":
+        suffix, title_ending = f"_max{suffix}", f"{title_ending}, largest of a negative's violations"
+    else:
+        source += ", unconstrained form"
     return Program(
         name=f"cpm.mixed_integer{suffix}",
         title=f"Convex polytope machine over all assignments{title_ending}",
@@ -478,8 +456,7 @@ def over_assignments(
     W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(of_one.shape[0], name="eta")
     xi = cp.Variable(of_every.shape[:1] if shares_slack else (of_every.shape[0], K), name="xi")
     z = cp.Variable((of_one.shape[0], K), boolean=True, name="z")
-    # Index of each sample in its class; -1 for samples of the other class.
-    one_index, every_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (one, every))
+    one_index, every_index = index_in(one), index_in(every)
     faces = np.arange(K)
     every_pair = index_pairs(every_index, faces)
     slack, slack_text, slack_at = xi, "ξᵢₖ", every_pair
@@ -519,17 +496,6 @@ def over_assignments(
 def _row(name: str, constraint: Any, text: str, index: NDArray[np.int64]) -> Row:
     """Return a row of an integer program, without a multiplier; `index` as :attr:`Row.at`."""
     return Row(name, constraint, text, "", "", at=index)
-
-
-# By loss and margin: the suffix of the name, the ending of the title, and the source.
-_ALL_ASSIGNMENTS = {
-    ("sum", "total"): ("", "", SOURCE),
-    ("max", "total"): ("_max", ", largest of a negative's violations", "eq. (6)"),
-    ("sum", "worst"): ("_worst", ", worst-case margin",
-                       "worst-case margin beside eq. (6), unconstrained form"),
-    ("max", "worst"): ("_max_worst", ", worst-case margin, largest of a negative's violations",
-                       "worst-case margin beside eq. (6)"),
-}  # fmt: skip
 
 
 def expand_to_samples(

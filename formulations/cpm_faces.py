@@ -190,30 +190,20 @@ def subset_relaxation_dual(
     """State the dual of :func:`subset_relaxation`; arguments as in the primal."""
     X, y, g = _subset_data(X, y, s, given)
     n, m = X.shape
+    primal = subset_relaxation(X, y, s, C, g)
     alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
     mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
-    costs = cost_parameter(C, n)
     rows = (
         Row("feature", 0.25 * cp.square(X.T @ cp.multiply(y, alpha)) <= lam + mu - nu,
             "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "$zⱼ$, with $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
-        *alpha_rows(alpha, costs),
+        *alpha_rows(alpha, primal.parameters["C"]),
         Row("count", lam >= 0, "λ ≥ 0", "unused", "$s − Σⱼ zⱼ$"),
         Row("at_most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
         Row("at_least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
     )  # fmt: skip
     value = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
-    return Program(
-        name="cpm_subset.relaxation_dual",
-        title="Convex polytope machine, one face of few features, relaxed, dual",
-        source=f"{_SUBSET_SOURCE} (derived)",
-        objective=cp.Maximize(value),
-        objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − s λ − Σⱼ μⱼ + Σⱼ gⱼ νⱼ",
-        variables={"alpha": alpha, "lam": lam, "mu": mu, "nu": nu},
-        rows=rows,
-        parameters={"C": costs},
-        letters=_SUBSET_LETTERS,
-        data={"x": X, "y": y, "s": float(s), "g": g},
-    )
+    text = "Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − s λ − Σⱼ μⱼ + Σⱼ gⱼ νⱼ"
+    return primal.dual(value, text, (alpha, lam, mu, nu), rows)
 
 
 def _subset_data(
@@ -282,28 +272,19 @@ def _integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, ex
 
 def integer_relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """State the dual of :func:`integer_relaxation`; arguments as in the primal."""
-    X, y = as_data(X, y)
-    scale, M = positive("scale", scale), whole("M", M)
+    primal, (X, y) = integer_relaxation(X, y, scale, M, C), as_data(X, y)
     n, m = X.shape
     alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
-    costs, gradient = cost_parameter(C, n), scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
+    gradient = scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
     subtracted = float(M) * cp.sum(mu + nu) + cp.sum_squares(gradient) / (4.0 * scale**2)
-    return Program(
-        name="cpm_integer.relaxation_dual",
-        title=f"{_INTEGER_TITLE}, relaxed, dual",
-        source=f"{_INTEGER_SOURCE} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - subtracted),
-        objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
-        variables={"alpha": alpha, "mu": mu, "nu": nu},
-        rows=(
-            *alpha_rows(alpha, costs),
-            Row("at_most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
-            Row("at_least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
-        ),
-        parameters={"C": costs},
-        letters=_INTEGER_LETTERS,
-        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    rows = (
+        *alpha_rows(alpha, primal.parameters["C"]),
+        Row("at_most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
+        Row("at_least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
     )
+    objective = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - subtracted
+    text = "Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²"
+    return primal.dual(objective, text, (alpha, mu, nu), rows)
 
 
 def recover_integer(

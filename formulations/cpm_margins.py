@@ -112,6 +112,7 @@ from formulations.cpm import LETTERS, PAPER, norm_row
 from formulations.language.arguments import whole
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
+from formulations.language.statement import index_in, select
 from formulations.language.toy_data import separated_clusters
 from formulations.language.types import Matrix, MatrixLike
 from formulations.polytope import assignment_matrix, check_assignment, lift
@@ -155,12 +156,11 @@ class MarginRows:
 
     def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
         """Return the entries of `values` (n, K) with Z_ik = z, as a vector; by default Z_ik = 1."""
-        return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
+        return select(values, np.equal(self.Z, z))
 
     def index(self, z: float = 1.0) -> NDArray[np.int64]:
         """Return the index of each (i, k) in the vector of :meth:`select`, -1 if Z_ik is not z; (n, K)."""
-        is_selected = self.Z.ravel() == z
-        return np.where(is_selected, np.cumsum(is_selected) - 1, -1).reshape(self.Z.shape)
+        return index_in(np.equal(self.Z, z))
 
     def margins(self, W: cp.Variable) -> cp.Expression:
         """Return the vector of y_i W_k·x̃_i of the constrained pairs."""
@@ -304,16 +304,9 @@ def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
 def _least_norms_dual(case: str, samples: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
     """State the minimum of Σ_k ‖v_k‖; the row `zeta` normalises alpha."""
     s = cp.Variable(samples.Z.shape[1], name="s")
-    constraints = [_cone(s, samples.gradients(alpha), _GRADIENT), *samples.dual_rows(alpha), zeta]
+    norm = norm_row(s, samples.gradients(alpha), f"‖{_GRADIENT}‖ ≤ sₖ", "1")
+    constraints = [norm, *samples.dual_rows(alpha), zeta]
     return _program(case, (cp.sum(s), "Σₖ sₖ"), [alpha, s], constraints, samples.data, dual=True)
-
-
-def _cone(s: cp.Variable, gradients: cp.Expression, text: str) -> Row:
-    """Return the row ``norm``: s_k is at least the norm of column k of `gradients`, printed as `text`."""
-    # The multiplier of the cone of face k is the vector (1, −W_k): its first entry is the cost of s_k, which
-    # is 1 here. In hard_worst_dual (`norm_row`) it is the largest norm of a face.
-    return Row("norm", cp.SOC(s, gradients, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
-               "for each face k, a column: 1, followed by $−Wₖ$")  # fmt: skip
 
 
 def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
@@ -324,7 +317,7 @@ def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLik
     beta_of_assigned = cp.multiply(samples.Z, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, n_faces)))
     gradients = lift(samples.X).T @ (cp.multiply(samples.y[:, None], alpha) + beta_of_assigned - beta)
     constraints = [
-        _cone(s, gradients, "Σᵢ (αᵢₖ yᵢ + Zᵢₖ Σₗ βᵢₗ − βᵢₖ) x̃ᵢ"),
+        norm_row(s, gradients, "‖Σᵢ (αᵢₖ yᵢ + Zᵢₖ Σₗ βᵢₗ − βᵢₖ) x̃ᵢ‖ ≤ sₖ", "1"),
         *samples.dual_rows(alpha),
         Row("zeta", cp.sum(alpha, axis=0) >= 1, "Σᵢ αᵢₖ ≥ 1", "zeta", "the margin of face k"),
         Row("assigned", samples.select(beta) == 0, "βᵢₖ = 0 for Zᵢₖ > 0", "none",
@@ -414,12 +407,6 @@ def hard_worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: Array
     return _program("cpm_hard.worst", objective, [alpha, s], constraints, samples.data, dual=True)
 
 
-def recover_hard_face(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the face w of :func:`hard_face` from the dual's alpha (n,)."""
-    X, y = as_data(X, y)
-    return {"w": alpha.sum() * (lift(X).T @ (alpha * y))}
-
-
 def pairs(seed: int = 0) -> list[Duality]:
     """Return every program of this module on random separable data, as primal-dual pairs."""
     X, y, z = separated_clusters(seed=seed)
@@ -427,6 +414,9 @@ def pairs(seed: int = 0) -> list[Duality]:
     nearest = (X @ np.array([X[z == k].mean(axis=0) for k in range(3)]).T).argmax(axis=1)
     of_face = (y < 0) | (z == 0)
     data = X[of_face], y[of_face]
+
+    def recover_hard_face(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {"w": v["alpha"].sum() * (lift(data[0]).T @ (v["alpha"] * data[1]))}
 
     def pair(
         primal: Callable[..., Program], dual: Callable[..., Program], assignment: NDArray[np.int64] = z
@@ -438,7 +428,7 @@ def pairs(seed: int = 0) -> list[Duality]:
         pair(total, total_dual),
         pair(worst, worst_dual),
         pair(printed, printed_dual, np.where(y > 0, z, nearest)),
-        Duality(hard_face(*data), hard_face_dual(*data), lambda v: recover_hard_face(*data, v["alpha"])),
+        Duality(hard_face(*data), hard_face_dual(*data), recover_hard_face),
         pair(hard_total, hard_total_dual),
         pair(hard_worst, hard_worst_dual),
     ]

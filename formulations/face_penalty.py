@@ -159,21 +159,18 @@ def _signs(signs: Mapping[int, int] | ArrayLike | None, m: int) -> NDArray[np.in
     sigma = np.zeros(m, dtype=np.int64)
     if signs is None:
         return sigma
-    if isinstance(signs, Mapping):
-        for feature, sign in signs.items():
-            sigma[_feature("signs", feature, m)] = _sign(sign)
-        return sigma
-    values: Any = np.asarray(signs, dtype=object)
-    if values.shape != (m,):
-        raise ValueError(f"signs must name features, or have one entry for each of the {m}, not {signs!r}")
-    return np.array([_sign(sign) for sign in values], dtype=np.int64)
-
-
-def _sign(sign: object) -> int:
-    """Return a sign as an integer; raise ValueError if it is not -1, 0 or +1."""
-    if isinstance(sign, int | float | np.number) and sign in (-1, 0, 1):
-        return int(sign)
-    raise ValueError(f"signs must be -1, 0 or +1, not {sign!r}")
+    if not isinstance(signs, Mapping):
+        values: Any = np.asarray(signs, dtype=object)
+        if values.shape != (m,):
+            raise ValueError(
+                f"signs must name features, or have one entry for each of the {m}, not {signs!r}"
+            )
+        signs = dict(enumerate(values))
+    for feature, sign in signs.items():
+        if not (isinstance(sign, int | float | np.number) and sign in (-1, 0, 1)):
+            raise ValueError(f"signs must be -1, 0 or +1, not {sign!r}")
+        sigma[_feature("signs", feature, m)] = sign
+    return sigma
 
 
 def _feature(name: str, feature: object, m: int) -> int:

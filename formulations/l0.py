@@ -168,15 +168,15 @@ def duality(primal: Program, dual: Program, data: L0Data, costs: Vector, pattern
 
 
 def _program(
-    name: str, title: str, equation: str, data: L0Data, objective: cp.Minimize | cp.Maximize, text: str,
+    name: str, title: str, equation: str, data: L0Data, objective: cp.Expression, text: str,
     variables: tuple[cp.Variable, ...], rows: tuple[Row, ...], *parameters: cp.Parameter,
 ) -> Program:  # fmt: skip
-    """State one of the programs; `text` is the objective as printed."""
+    """State the minimum of `objective`, which is printed as `text`."""
     return Program(
         name=f"l0.{name}",
         title=f"L0 support vector machine{title}",
         source=f"{_SOURCE}, {equation}",
-        objective=objective,
+        objective=cp.Minimize(objective),
         objective_text=text,
         variables={variable.name(): variable for variable in variables},
         rows=rows,
@@ -208,11 +208,12 @@ def pattern(
         Labels of the centres; by default they are the samples.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    cost, chosen, (alpha, b, xi) = _cost(data), _pattern(data, sigma), primal_variables(data)
+    p, cost, (alpha, b, xi) = len(data.centres), _cost(data), primal_variables(data)
+    chosen = cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
     caps = cp.CallbackParam(lambda: cost.value * chosen.value, data.centres.shape, nonneg=True)
     rows = primal_rows(data, alpha, b, xi, (caps, "C σⱼ"))
     return _program(
-        "pattern", ", the program of one pattern", "eq. (2)", data, cp.Minimize(data.weights @ xi),
+        "pattern", ", the program of one pattern", "eq. (2)", data, data.weights @ xi,
         "Σᵢ wᵢ ξᵢ", (alpha, b, xi), rows, cost, chosen,
     )  # fmt: skip
 
@@ -222,14 +223,12 @@ def pattern_dual(
     centres: OptionalArray = None,
 ) -> Program:  # fmt: skip
     """State the dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
-    data = as_l0_data(K, y, C, weights, centres)
-    cost, chosen, (u, s, r) = _cost(data), _pattern(data, sigma), dual_variables(data)
+    data, primal = as_l0_data(K, y, C, weights, centres), pattern(K, y, sigma, C, weights, centres)
+    (cost, chosen), (u, s, r) = primal.parameters.values(), dual_variables(data)
     alpha = cp.multiply(chosen, r) - s <= 0, "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ", "the coefficient $αⱼ$ if $σⱼ = 1$"
     rows = dual_rows(data, u, s, alpha, (data.weights, "wᵢ"))
-    return _program(
-        "pattern_dual", ", the program of one pattern, dual", "eq. (5) (derived)", data,
-        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, cost, chosen,
-    )  # fmt: skip
+    source = f"{_SOURCE}, eq. (5) (derived)"
+    return primal.dual(cp.sum(u) - cost * cp.sum(s), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, source=source)
 
 
 def relaxation(
@@ -241,7 +240,7 @@ def relaxation(
     """
     data = as_l0_data(K, y, C, weights, centres)
     cost, (alpha, b, xi) = _cost(data), primal_variables(data)
-    objective = cp.Minimize(_inverse(cost) * cp.sum(alpha) + cost * (data.weights @ xi))
+    objective = _inverse(cost) * cp.sum(alpha) + cost * (data.weights @ xi)
     return _program(
         "relaxation", ", relaxed", "eq. (4) (derived)", data, objective, "(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
         (alpha, b, xi), primal_rows(data, alpha, b, xi, (cost, "C")), cost,
@@ -252,14 +251,12 @@ def relaxation_dual(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: OptionalArray = None, centres: OptionalArray = None
 ) -> Program:
     """State the dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
-    data = as_l0_data(K, y, C, weights, centres)
-    cost, (u, s, r) = _cost(data), dual_variables(data)
+    data, primal = as_l0_data(K, y, C, weights, centres), relaxation(K, y, C, weights, centres)
+    cost, (u, s, r) = primal.parameters["C"], dual_variables(data)
     alpha = r - s <= _inverse(cost), "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C", "the coefficient $αⱼ$"
     rows = dual_rows(data, u, s, alpha, (cost * data.weights, "C wᵢ"))
-    return _program(
-        "relaxation_dual", ", relaxed, dual", "eq. (6) (derived)", data,
-        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, cost,
-    )  # fmt: skip
+    source = f"{_SOURCE}, eq. (6) (derived)"
+    return primal.dual(cp.sum(u) - cost * cp.sum(s), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, source=source)
 
 
 def mixed_integer(
@@ -272,7 +269,7 @@ def mixed_integer(
     data = as_l0_data(K, y, C, weights, centres)
     cost, (alpha, b, xi) = _cost(data), primal_variables(data)
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
-    objective = cp.Minimize(cp.sum(sigma) + cost * (data.weights @ xi))
+    objective = cp.sum(sigma) + cost * (data.weights @ xi)
     rows = primal_rows(data, alpha, b, xi, (cost * sigma, "C σⱼ"))
     return _program(
         "mixed_integer", " over all patterns", "eq. (3) (derived)", data, objective, "Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
@@ -288,12 +285,6 @@ def _cost(data: L0Data) -> cp.Parameter:
 def _inverse(parameter: cp.Parameter) -> cp.Parameter:
     """Return the inverse of a parameter as a parameter."""
     return cp.CallbackParam(lambda: 1.0 / parameter.value, shape=(), nonneg=True)
-
-
-def _pattern(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
-    """Return a pattern as a parameter of shape (p,)."""
-    p = len(data.centres)
-    return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
 
 
 def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.arguments import as_weights, positive, real_array
-from formulations.language.recovery import as_data, slacks
+from formulations.language.arguments import as_weights, positive
+from formulations.language.recovery import as_data, as_labels, slacks
 from formulations.language.types import Vector, dense
 
 
@@ -90,13 +90,11 @@ def as_l0_data(
             raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
         labels = y
     else:
-        labels = real_array("centres", centres)
-        if labels.shape != (K.shape[1],):
+        labels = as_labels(centres, "centres")
+        if len(labels) != K.shape[1]:
             raise ValueError(
                 f"centres must have shape ({K.shape[1]},) to match the columns of K, not {labels.shape}"
             )
-        if not np.isin(labels, (-1.0, 1.0)).all():
-            raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
     sample_weights = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
     return L0Data(K, y, cost, sample_weights, labels)
 

@@ -80,7 +80,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from formulations.class_faces import Owners, loss_gradients, scores, shortfall
 from formulations.cpm_sparse import by_groups, membership
@@ -88,6 +88,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
+from formulations.language.statement import index_in, select
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array, MatrixLike
 from formulations.svm import cost_parameter
@@ -109,16 +110,6 @@ _LETTERS = {  # meaning of the letters in printed formulas
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
 }
-
-
-def _index_in(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of each pair (i, k) among the pairs of the mask, -1 for other pairs."""
-    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-
-
-def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
-    """Return a vector of the values at the pairs of the mask, row by row."""
-    return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
 def fixed_assignment(
@@ -166,9 +157,9 @@ def fixed_assignment(
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier, and `at`, the
     # index in the constraint for each value of the text's indices.
     rows = [
-        Row("margin", _select(shortfall_of_pairs, is_other) >= _select(s - assigned, is_other),
+        Row("margin", select(shortfall_of_pairs, is_other) >= select(s - assigned, is_other),
             "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
-            "derivative of the loss by the score of face $k$ of the other class", at=_index_in(is_other)),
+            "derivative of the loss by the score of face $k$ of the other class", at=index_in(is_other)),
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "part of $λ$ at positive weights", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "part of $λ$ at negative weights", by_weight),
     ]  # fmt: skip
@@ -186,19 +177,18 @@ def fixed_assignment(
     sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
         rows.append(
-            Row("sign", _select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
-                "rate of decrease of the cost with a weight of the forbidden sign", _index_in(sigma != 0).T)
+            Row("sign", select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "rate of decrease of the cost with a weight of the forbidden sign", index_in(sigma != 0).T)
         )  # fmt: skip
     if not S.all():
         rows.append(
-            Row("zero", _select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
-                "rate at which the cost would change with this weight", _index_in(~S).T)
+            Row("zero", select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
+                "rate at which the cost would change with this weight", index_in(~S).T)
         )  # fmt: skip
-    for k in np.flatnonzero(~is_free):  # at most one zero face
-        says = "rate at which the cost would change with the bias"
+    if not is_free.all():
         rows.append(
-            Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says,
-                at=np.where(is_free, -1, 0))
+            Row("zero_bias", select(b, ~is_free) == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias",
+                "rate at which the cost would change with the bias", index_in(~is_free))
         )  # fmt: skip
     return Program(
         name="logistic_polytopes.fixed_assignment",
@@ -222,25 +212,23 @@ def fixed_assignment_dual(
 ) -> Program:  # fmt: skip
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
-    rho, eta = positive("ridge", ridge), positive("bias_ridge", bias_ridge)
-    (n, m), K = X.shape, owners.count
-    penalty = FacePenalty.of(m) if penalty is None else penalty.checked(m)
-    lam = penalty.l1
-    is_other, is_free = owners.other_class(y), owners.free
-    Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
+    primal = fixed_assignment(
+        X, y, owners, assignment, C, ridge=ridge, bias_ridge=bias_ridge, penalty=penalty, support=support
+    )
+    (n, m), K, costs = X.shape, owners.count, primal.parameters["C"]
+    Z, is_other, S, is_free, sigma = (np.asarray(primal.data[letter]) for letter in ("Z", "O", "S", "F", "σ"))
+    penalty = penalty or FacePenalty.of(m)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
     p = cp.Variable(n, name="p")
     brackets = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v  # Z_ik p_i − v_ik
     brackets = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), brackets)  # times C_i
-    S = owners.support(m, support).astype(float)
     rho_w = brackets.T @ X - u_plus + u_minus  # ρ w
     optional_terms, optional_rows = "", []
-    variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_data = dict[str, Any]()
+    variables = [v, p, u_plus, u_minus]
     if penalty.group:
-        group_data = {"τ": penalty.group, "G": membership(penalty)[:, :-1]}
-        g = variables["g"] = cp.Variable((K, m), name="g")
+        g = cp.Variable((K, m), name="g")
+        variables.append(g)
         rho_w -= g
         optional_terms = " − gₖⱼ"
         radii = penalty.group * np.ones(penalty.n_groups)
@@ -248,50 +236,39 @@ def fixed_assignment_dual(
             Row("group", cp.SOC(radii, by_groups(penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
-    sigma = owners.required_signs(penalty.signs) * S
     if sigma.any():
-        delta = variables["delta"] = cp.Variable((K, m), name="delta")
+        delta = cp.Variable((K, m), name="delta")
+        variables.append(delta)
         rho_w += cp.multiply(sigma, delta)
         optional_terms += " + σₖⱼ δₖⱼ"
         optional_rows.append(
-            Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
-                "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
+            Row("sign", select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the absolute value of a weight with a required sign", index_in(sigma != 0).T)
         )  # fmt: skip
-    rho_w = cp.multiply(S, rho_w)
+    rho_w = cp.multiply(S.astype(float), rho_w)
     eta_b = cp.multiply(is_free.astype(float), brackets.T @ np.ones(n))  # η b
     by_weight = np.arange(K * m).reshape(K, m).T  # as in the primal
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
             "best score of the other class less that of sample $i$'s face"),
-        Row("margin", _select(v, is_other) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
-            "best score of the other class less that of face $k$", _index_in(is_other)),
-        Row("off", _select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
-            "none: a face of sample $i$'s class has no row", _index_in(~is_other)),
-        Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
+        Row("margin", select(v, is_other) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "best score of the other class less that of face $k$", index_in(is_other)),
+        Row("off", select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "none: a face of sample $i$'s class has no row", index_in(~is_other)),
+        Row("t", u_plus + u_minus <= penalty.l1, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t",
+            "absolute value of the weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack of the bound on a positive weight", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack of the bound on a negative weight", by_weight),
         *optional_rows,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
     brackets_text = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
-    return Program(
-        name="logistic_polytopes.fixed_assignment_dual",
-        title="Logistic polytopes, fixed assignment, dual",
-        source=_SOURCE,
-        objective=cp.Maximize(
-            entropy - cp.sum_squares(rho_w) / (2 * rho) - cp.sum_squares(eta_b) / (2 * eta)
-        ),
-        objective_text=(
-            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({brackets_text} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{optional_terms})² "
-            f"− 1/(2η) Σₖ Fₖ ({brackets_text})²"
-        ),
-        variables=variables,
-        rows=tuple(rows),
-        parameters={"C": costs},
-        letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": is_other, "S": S, "F": is_free.astype(float), "σ": sigma, "ρ": rho,
-              "η": eta, "λ": lam, **group_data},
-    )  # fmt: skip
+    objective = entropy - cp.sum_squares(rho_w) / (2 * ridge) - cp.sum_squares(eta_b) / (2 * bias_ridge)
+    text = (
+        f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({brackets_text} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{optional_terms})² "
+        f"− 1/(2η) Σₖ Fₖ ({brackets_text})²"
+    )
+    return primal.dual(objective, text, tuple(variables), tuple(rows))
 
 
 def recover(

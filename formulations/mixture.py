@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from formulations.language.arguments import at_least
 from formulations.language.types import Array, Matrix
@@ -73,7 +73,7 @@ def scores_in_blocks(X: Matrix, W: Array) -> Array:
 
 def gate(X: Matrix, W: Array, gamma: float) -> Array:
     """Return the gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
-    return _softmax(_log_gate(scores_in_blocks(X, W), gamma))
+    return np.asarray(softmax(_log_gate(scores_in_blocks(X, W), gamma), axis=1))
 
 
 def posterior(X: Matrix, W: Array, gamma: float) -> Array:
@@ -91,7 +91,7 @@ def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
 def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
     """Return the responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
     s = scores_in_blocks(X, W)
-    return _softmax(_log_gate(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
+    return np.asarray(softmax(_log_gate(s, gamma) - np.logaddexp(0.0, -y[:, None] * s), axis=1))
 
 
 def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
@@ -225,8 +225,8 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
     """Return the second derivatives by the scores of each sample: an array of shape (K, K, n)."""
     S = np.ascontiguousarray(s.T)
     log_gate, signed = _log_gate(S, gamma, axis=0), y * S
-    g, u = _softmax(log_gate, axis=0), expit(-signed)
-    r = _softmax(log_gate - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
+    g, u = softmax(log_gate, axis=0), expit(-signed)
+    r = softmax(log_gate - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
     result = (-gamma * g)[:, None] * (gamma * g)
     diagonal = gamma**2 * g + r * u * (1.0 - u)
     if R is None:
@@ -235,7 +235,7 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
         diagonal -= r * t**2
     faces = np.arange(len(S))
     result[faces, faces] += diagonal
-    return result
+    return np.asarray(result)
 
 
 def _log_gate(s: Array, gamma: float, axis: int = 1) -> Array:
@@ -247,12 +247,6 @@ def _log_sum(a: Array) -> Array:
     """Return the logarithm of the sum of exp(a) over each row."""
     largest = a.max(axis=1)
     return np.asarray(largest + np.log(np.exp(a - largest[:, None]).sum(axis=1)))
-
-
-def _softmax(a: Array, axis: int = 1) -> Array:
-    """Return exp(a) divided by its sum along the axis."""
-    e = np.exp(a - a.max(axis=axis, keepdims=True))
-    return np.asarray(e / e.sum(axis=axis, keepdims=True))
 
 
 def _gram(lifted: Any, d: Array) -> Array:

@@ -97,22 +97,12 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the dual of :func:`primal`, eq. (2); arguments as in the primal."""
-    data = as_l0_data(K, y)
-    costs = cost_parameter(C, len(data.y))
+    data, program = as_l0_data(K, y), primal(K, y, C)
     u, s, r = dual_variables(data)
-    alpha = r - s <= 1, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "the coefficient $αⱼ$"
-    return Program(
-        name="one_norm.dual",
-        title="One-norm support vector machine, dual",
-        source=f"{_SLIDES} (derived)",
-        objective=cp.Maximize(cp.sum(u) - costs @ s),
-        objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
-        variables={"u": u, "s": s},
-        rows=dual_rows(data, u, s, alpha, (costs, "Cᵢ"), "Cⱼ"),
-        parameters={"C": costs},
-        letters=LETTERS,
-        data={"K": data.K, "y": data.y},
-    )
+    alpha, costs = r - s <= 1, program.parameters["C"]
+    row = alpha, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "the coefficient $αⱼ$"
+    rows = dual_rows(data, u, s, row, (costs, "Cᵢ"), "Cⱼ")
+    return program.dual(cp.sum(u) - costs @ s, "Σᵢ uᵢ − Σⱼ Cⱼ sⱼ", (u, s), rows, name="one_norm.dual")
 
 
 def pairs(seed: int = 0) -> list[Duality]:

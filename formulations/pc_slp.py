@@ -130,10 +130,17 @@ def step(
     ValueError
         A class is empty or its total cost is 0, so that z is not defined.
     """
-    inside, outside, parameters = _classes_and_parameters(X, y, n_faces, assignment, C)
-    P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
+    X, y = as_data(X, y)
+    costs, positive, lifted = as_costs(C, len(y)), y > 0, lift(X)
+    for sign, members in (("+1", positive), ("-1", ~positive)):
+        if not costs[members].any():
+            raise ValueError(f"y must hold both classes, each with a positive cost; {sign} has none")
+    shares, inside, outside = class_shares(y, costs), lifted[positive], lifted[~positive]
+    values = {"P": choice(y, n_faces, assignment), "a_pos": shares[positive], "a_neg": shares[~positive]}
+    parameters = {k: cp.Parameter(v.shape, nonneg=True, name=k, value=v) for k, v in values.items()}
+    P, a_pos, a_neg = parameters.values()
     W = cp.Variable((n_faces, inside.shape[1]), name="W")
-    xi, zeta = cp.Variable(len(a_pos.value), name="xi"), cp.Variable(len(a_neg.value), name="zeta")
+    xi, zeta = cp.Variable(a_pos.shape, name="xi"), cp.Variable(a_neg.shape, name="zeta")
     rows = (  # Row: name, constraint, printed text, letter and meaning of its multiplier
         Row("inside", inside @ W.T >= 1 - xi[:, None], "Wₖ·x̃ᵢ ≥ 1 − ξᵢ", "u",
             "multiplier of positive i's margin at face k: 0 beyond the margin, at most $aᵢ$ over all k"),
@@ -162,9 +169,10 @@ def step_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """Build the dual of :func:`step`, with the same parameters; arguments as in the primal."""
-    inside, outside, parameters = _classes_and_parameters(X, y, n_faces, assignment, C)
-    P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
-    u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
+    primal, (X, y) = step(X, y, n_faces, assignment, C, radius), as_data(X, y)
+    P, a_pos, a_neg = primal.parameters.values()
+    inside, outside = lift(X)[y > 0], lift(X)[y < 0]
+    u, q = cp.Variable((a_pos.size, n_faces), name="u"), cp.Variable(a_neg.shape, name="q")
     imbalance = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
     box_term, box_text, variables, box = box_duals(imbalance, radius, "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ", "W")
     surplus = "excess of the score over its margin"
@@ -175,33 +183,8 @@ def step_dual(
         Row("xi", cp.sum(u, axis=1) <= a_pos, "Σₖ uᵢₖ ≤ aᵢ", "xi", "the slacks $ξ$"),
         Row("zeta", q <= a_neg, "qⱼ ≤ aⱼ", "zeta", "the slacks $ζ$"),
     )
-    return Program(
-        name="pc_slp.step_dual",
-        title="PC-SLP, the step for a fixed choice of faces, dual",
-        source=f"{_PAPER} (derived)",
-        objective=cp.Maximize(cp.sum(u) + cp.sum(q) - box_term),
-        objective_text=f"Σᵢₖ uᵢₖ + Σⱼ qⱼ{box_text}",
-        variables={"u": u, "q": q, **variables},
-        rows=rows,
-        parameters=parameters,
-        letters=LETTERS,
-        data={"x̃ᵢ": inside, "x̃ⱼ": outside, "aᵢ": a_pos, "aⱼ": a_neg, "R": radius},
-    )
-
-
-def _classes_and_parameters(
-    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
-) -> tuple[Any, Any, dict[str, cp.Parameter]]:
-    """Return the samples x̃ of the positives and of the negatives, and the parameters P, a_pos and a_neg."""
-    X, y = as_data(X, y)
-    costs, positive = as_costs(C, len(y)), y > 0
-    for sign, members in (("+1", positive), ("-1", ~positive)):
-        if not costs[members].any():
-            raise ValueError(f"y must hold both classes, each with a positive cost; {sign} has none")
-    shares, lifted = class_shares(y, costs), lift(X)
-    values = {"P": choice(y, n_faces, assignment), "a_pos": shares[positive], "a_neg": shares[~positive]}
-    parameters = {k: cp.Parameter(v.shape, nonneg=True, name=k, value=v) for k, v in values.items()}
-    return lifted[positive], lifted[~positive], parameters
+    objective = cp.sum(u) + cp.sum(q) - box_term
+    return primal.dual(objective, f"Σᵢₖ uᵢₖ + Σⱼ qⱼ{box_text}", (u, q, *variables), rows)
 
 
 def pairs(seed: int = 0) -> list[Duality]:

@@ -76,7 +76,7 @@ from formulations.language.types import MatrixLike
 from formulations.mixture import check_responsibilities, responsibilities
 from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS, pull, scores
 from formulations.polytope import lift
-from formulations.svm import cost_parameter
+from formulations.svm import cost_parameter, pair_costs
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
@@ -91,19 +91,6 @@ LETTERS = {  # meaning of the letters in printed formulas
     **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$",
 }
-
-
-def _parameters(
-    y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
-) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and R by name, and their product C_i R_ik, recomputed when either is set."""
-    at_least("gamma", gamma, 0.0)
-    positive("ridge", ridge)
-    R = check_responsibilities(R, (len(y), None))
-    per_sample = cost_parameter(C, len(y))
-    parameter = cp.Parameter(R.shape, nonneg=True, name="R", value=R)
-    costs = cp.CallbackParam(lambda: per_sample.value[:, None] * parameter.value, shape=R.shape, nonneg=True)
-    return {"C": per_sample, "R": parameter}, costs
 
 
 def m_step(
@@ -130,15 +117,18 @@ def m_step(
         With the parameters C and R; ``program.set(R=...)`` changes the responsibilities.
     """
     X, y = as_data(X, y)
-    parameters, products = _parameters(y, R, gamma, C, ridge)
-    n, K = products.shape
+    at_least("gamma", gamma, 0.0)
+    positive("ridge", ridge)
+    R = check_responsibilities(R, (len(y), None))
+    n, K = R.shape
+    parameters = {"C": cost_parameter(C, n), "R": cp.Parameter((n, K), nonneg=True, name="R", value=R)}
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
     meaning = "coefficient of sample i in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", meaning)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
-    loss = gates + cp.sum(cp.multiply(products, experts))
+    loss = gates + cp.sum(cp.multiply(pair_costs(*parameters.values()), experts))
     return Program(
         name="plume.m_step",
         title="PLUME, M-step",
@@ -158,9 +148,9 @@ def m_step_dual(
 ) -> Program:
     """Build the dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
-    parameters, products = _parameters(y, R, gamma, C, ridge)
+    primal = m_step(X, y, R, gamma, C, ridge)
+    costs, products = primal.parameters["C"], pair_costs(*primal.parameters.values())
     p, u = cp.Variable(products.shape, name="p"), cp.Variable(products.shape, name="u")
-    costs = parameters["C"]
     alpha = gamma * (cp.multiply(costs[:, None], p) - products)
     alpha += cp.multiply(products, cp.multiply(y[:, None], u))
     entropy = costs @ cp.sum(cp.entr(p), axis=1)
@@ -172,18 +162,9 @@ def m_step_dual(
         Row("error_nonneg", u >= 0, "uᵢₖ ≥ 0", "phi", "0: the entropy keeps $u$ in the interior"),
         Row("error_le_one", u <= 1, "uᵢₖ ≤ 1", "psi", "0: the entropy keeps $u$ in the interior"),
     )  # fmt: skip
-    return Program(
-        name="plume.m_step_dual",
-        title="PLUME, M-step, dual",
-        source=f"{_PAPER}, eq. (7), with a ridge (derived)",
-        objective=cp.Maximize(entropy - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)),
-        objective_text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) Σₖ ‖Σᵢ αᵢₖ x̃ᵢ‖²",
-        variables={"p": p, "u": u},
-        rows=rows,
-        parameters=parameters,
-        letters=LETTERS,
-        data={"x": X, "y": y, "γ": gamma, "ρ": ridge},
-    )
+    objective = entropy - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)
+    text = "Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) Σₖ ‖Σᵢ αᵢₖ x̃ᵢ‖²"
+    return primal.dual(objective, text, (p, u), rows)
 
 
 def recover(

@@ -112,16 +112,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from formulations import polytope
 from formulations.cpm import expand_to_samples, over_assignments
 from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data
+from formulations.language.statement import index_in
 from formulations.language.toy_data import two_blobs
-from formulations.language.types import Matrix, MatrixLike, dense
-from formulations.polyhedral import SAMPLE_LETTERS, belonging
-from formulations.polytope import check_assignment, lift
-from formulations.svm import cost_parameter
+from formulations.language.types import Matrix, MatrixLike, Vector, dense
+from formulations.polyhedral import SAMPLE_LETTERS
+from formulations.polytope import lift
+from formulations.svm import cost_parameter, pair_costs
 
 BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
@@ -139,7 +141,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 
 def box_duals(
     imbalance: cp.Expression, radius: float, text: str, letter: str
-) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
+) -> tuple[cp.Expression | float, str, tuple[cp.Variable, ...], tuple[Row, ...]]:
     """Return the box's term in a dual's objective, its text, the variables s⁺ and s⁻, and the dual's rows.
 
     `imbalance` is Σ_i u_i y_i x̃_i, printed as `text`: the row ``balance`` makes it s⁺ − s⁻, or 0 without a
@@ -148,7 +150,7 @@ def box_duals(
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", imbalance == 0, f"{text} = 0", letter, meaning)
-        return 0.0, "", {}, (row,)
+        return 0.0, "", (), (row,)
     k = "ₖ" if imbalance.ndim == 2 else ""
     s_plus, s_minus = (cp.Variable(imbalance.shape, name=name) for name in ("s_plus", "s_minus"))
     text = f"{text} − s⁺{k} + s⁻{k} = 0"
@@ -158,7 +160,7 @@ def box_duals(
         Row("lower", s_minus >= 0, f"s⁻{k}ₗ ≥ 0", "R + W", "slack of the lower limit"),
     )
     term = radius * (cp.sum(s_plus) + cp.sum(s_minus))
-    return term, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
+    return term, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", (s_plus, s_minus), rows
 
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box, and every positive at every face"
@@ -175,10 +177,8 @@ _CELL_LETTERS = {**LETTERS, "Cᵢ": "the cost of sample $i$'s slack, 0 if it is 
 def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """Return Z (n, K): 1 if sample i is in the program of face k, else 0. A positive is in all programs."""
     whole("n_faces", n_faces)
-    y = np.asarray(y, dtype=float)
-    # check_assignment checks the samples with label +1. Here the negatives are assigned: negate the labels.
-    z = check_assignment(-y, n_faces, assignment, "negative")
-    return belonging(y, z, n_faces, "all")  # all positives at every face
+    # There the samples with label +1 are assigned, here the negatives.
+    return polytope.assignment_matrix(-np.asarray(y, dtype=float), n_faces, assignment, "negative")
 
 
 def cell(
@@ -198,21 +198,8 @@ def cell(
         R, the largest absolute value of an entry of w, or inf.
     """
     X, y = as_data(X, y)
-    n, m = X.shape
-    w, xi, costs = cp.Variable(m + 1, name="w"), cp.Variable(n, name="xi"), cost_parameter(C, n)
-    rows = (*_margin_rows(y, lift(X) @ w, xi, margin, "w", "ᵢ"), *box_rows(w, radius, "w"))
-    return Program(
-        name="polyceptron.cell",
-        title="Polyceptron, the exact program of one face",
-        source=_PAPER,
-        objective=cp.Minimize(costs @ xi),
-        objective_text="Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "xi": xi},
-        rows=rows,
-        parameters={"C": costs},
-        letters=_CELL_LETTERS,
-        data={"x": X, "y": y, "R": radius},
-    )
+    w, costs = cp.Variable(X.shape[1] + 1, name="w"), cost_parameter(C, len(y))
+    return _primal(X, y, w, costs, {"C": costs}, margin, radius)
 
 
 def cell_dual(
@@ -220,8 +207,8 @@ def cell_dual(
 ) -> Program:
     """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
-    u, costs = cp.Variable(len(y), name="u"), cost_parameter(C, len(y))
-    return _dual(X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius)
+    primal, u = cell(X, y, C, margin, radius), cp.Variable(len(y), name="u")
+    return _dual(primal, u, lift(X).T @ cp.multiply(y, u), margin, radius)
 
 
 def fixed_assignment(
@@ -233,22 +220,11 @@ def fixed_assignment(
     Arguments as in :func:`cell` and :func:`assignment_matrix`, which gives the parameter Z.
     """
     X, y = as_data(X, y)
-    n, m = X.shape
-    parameters, costs = _parameters(y, n_faces, assignment, C)
-    W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable((n, n_faces), name="xi")
-    rows = _margin_rows(y[:, None], lift(X) @ W.T, xi, margin, "Wₖ", "ᵢₖ")
-    return Program(
-        name="polyceptron.fixed_assignment",
-        title="Polyceptron, the exact program for a fixed assignment",
-        source=_PAPER,
-        objective=cp.Minimize(cp.sum(cp.multiply(costs, xi))),
-        objective_text="Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ",
-        variables={"W": W, "xi": xi},
-        rows=(*rows, *box_rows(W, radius, "Wₖ")),
-        parameters=parameters,
-        letters=LETTERS,
-        data={"x": X, "y": y, "R": radius},
-    )
+    Z_value, C_parameter = assignment_matrix(y, n_faces, assignment), cost_parameter(C, len(y))
+    Z = cp.Parameter(Z_value.shape, nonneg=True, name="Z", value=Z_value)
+    parameters = {"C": C_parameter, "Z": Z}
+    W = cp.Variable((n_faces, X.shape[1] + 1), name="W")
+    return _primal(X, y, W, pair_costs(*parameters.values()), parameters, margin, radius)
 
 
 def fixed_assignment_dual(
@@ -257,67 +233,55 @@ def fixed_assignment_dual(
 ) -> Program:  # fmt: skip
     """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
-    parameters, costs = _parameters(y, n_faces, assignment, C)
+    primal = fixed_assignment(X, y, n_faces, assignment, C, margin, radius)
     u = cp.Variable((len(y), n_faces), name="u")
-    return _dual(X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius)
+    return _dual(primal, u, cp.multiply(y[:, None], u).T @ lift(X), margin, radius)
 
 
-def _dual(
-    X: Matrix, y: NDArray[Any], u: cp.Variable, imbalance: cp.Expression, costs: cp.Parameter,
-    parameters: dict[str, cp.Parameter], margin: float, radius: float,
+def _primal(
+    X: Matrix, y: Vector, faces: cp.Variable, costs: cp.Parameter, parameters: dict[str, cp.Parameter],
+    margin: float, radius: float,
 ) -> Program:  # fmt: skip
-    """State the dual of one face, u (n,), or of all faces, u (n, K); `imbalance` is Σ_i u_i y_i x̃_i."""
-    is_cell = u.ndim == 1
-    face, indices = ("w", "ᵢ") if is_cell else ("W", "ᵢₖ")
-    scope = "of one face" if is_cell else "for a fixed assignment"
-    factor = "" if margin == 1.0 else f"{_decimal(margin)} "
-    term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
+    """State the program of one face, `faces` (m+1,), or of all faces, `faces` (K, m+1)."""
+    is_cell = faces.ndim == 1
+    face, i, scope = ("w", "ᵢ", "of one face") if is_cell else ("Wₖ", "ᵢₖ", "for a fixed assignment")
+    xi = cp.Variable(costs.shape, name="xi")
+    scores = cp.multiply(y if is_cell else y[:, None], lift(X) @ faces.T)
+    says = "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it"
     return Program(
-        name=f"polyceptron.{'cell' if is_cell else 'fixed_assignment'}_dual",
-        title=f"Polyceptron, the exact program {scope}, dual",
-        source=f"{_PAPER} (derived)",
-        objective=cp.Maximize(margin * cp.sum(u) - term),
-        objective_text=f"{factor}Σ{indices} u{indices}{term_text}",
-        variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, indices)),
+        name=f"polyceptron.{'cell' if is_cell else 'fixed_assignment'}",
+        title=f"Polyceptron, the exact program {scope}",
+        source=_PAPER,
+        objective=cp.Minimize(cp.sum(cp.multiply(costs, xi))),
+        objective_text="Σᵢ Cᵢ ξᵢ" if is_cell else "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ",
+        variables={faces.name(): faces, "xi": xi},
+        rows=(
+            Row("margin", scores >= margin - xi, f"yᵢ {face}·x̃ᵢ ≥ {_decimal(margin)} − ξ{i}", "u", says),
+            Row("slack", xi >= 0, f"ξ{i} ≥ 0", "v", "cost of slack less $u$"),
+            *box_rows(faces, radius, face),
+        ),
         parameters=parameters,
         letters=_CELL_LETTERS if is_cell else LETTERS,
         data={"x": X, "y": y, "R": radius},
     )
 
 
+def _dual(primal: Program, u: cp.Variable, imbalance: cp.Expression, margin: float, radius: float) -> Program:
+    """State the dual of one face, u (n,), or of all faces, u (n, K); `imbalance` is Σ_i u_i y_i x̃_i."""
+    face, i, cap = ("w", "ᵢ", "Cᵢ") if u.ndim == 1 else ("W", "ᵢₖ", "Cᵢ Zᵢₖ")
+    costs = primal.parameters["C"] if u.ndim == 1 else pair_costs(*primal.parameters.values())
+    factor = "" if margin == 1.0 else f"{_decimal(margin)} "
+    term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{i} yᵢ x̃ᵢ", face)
+    rows += (
+        Row("margin", u >= 0, f"u{i} ≥ 0", "surplus", "surplus of sample i over the face's margin"),
+        Row("xi", u <= costs, f"u{i} ≤ {cap}", "xi", "the slacks $ξ$"),
+    )
+    return primal.dual(margin * cp.sum(u) - term, f"{factor}Σ{i} u{i}{term_text}", (u, *variables), rows)
+
+
 def _decimal(number: float) -> str:
     """Return a number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
-
-
-def _parameters(
-    y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike
-) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and Z, and their product, the cost (n, K) of each slack."""
-    per_sample, Z_value = cost_parameter(C, len(y)), assignment_matrix(y, n_faces, assignment)
-    Z = cp.Parameter(Z_value.shape, nonneg=True, name="Z", value=Z_value)
-    costs = cp.CallbackParam(lambda: per_sample.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
-    return {"C": per_sample, "Z": Z}, costs
-
-
-def _margin_rows(
-    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, indices: str
-) -> tuple[Row, Row]:
-    """Return the rows ``margin`` and ``slack`` for the scores f of the samples."""
-    says = "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it"
-    text = f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}"
-    row = Row("margin", cp.multiply(y, f) >= margin - xi, text, "u", says)
-    slack = Row("slack", xi >= 0, f"ξ{indices} ≥ 0", "v", "cost of slack less $u$")
-    return row, slack
-
-
-def _cap_rows(u: cp.Variable, costs: cp.Parameter, indices: str) -> tuple[Row, Row]:
-    """Return the rows 0 ≤ u ≤ c of a dual."""
-    cap = "Cᵢ" if indices == "ᵢ" else "Cᵢ Zᵢₖ"
-    sign = Row("margin", u >= 0, f"u{indices} ≥ 0", "surplus", "surplus of sample i over the face's margin")
-    cap_row = Row("xi", u <= costs, f"u{indices} ≤ {cap}", "xi", "the slacks $ξ$")
-    return sign, cap_row
 
 
 def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
@@ -375,7 +339,7 @@ def mixed_integer(
     )
     between = Row(
         "between", variables["eta"] + shares @ cp.sum(variables["xi"], axis=1) >= h,
-        "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", "", "", at=np.where(y < 0, np.cumsum(y < 0) - 1, -1),
+        "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", "", "", at=index_in(y < 0),
     )  # fmt: skip
     rows = [*rows[:3], between, *rows[3:5], *box_rows(variables["W"], R, "Wₖ"), *rows[5:]]
     # The printed indices run over all samples.

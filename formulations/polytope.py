@@ -28,13 +28,16 @@ def lift(X: Matrix) -> Matrix:
     return np.hstack([np.asarray(X, dtype=float), ones])
 
 
-def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+def assignment_matrix(
+    y: ArrayLike, n_faces: int, assignment: ArrayLike, assigned_class: str = "positive"
+) -> NDArray[np.float64]:
     """Return Z (n, K): 1 if sample i's slack on face k has a cost, else 0.
 
-    A positive has a 1 only at its assigned face, a negative at all faces.
+    A positive has a 1 only at its assigned face, a negative at all faces; `assigned_class` as in
+    :func:`check_assignment`.
     """
     positive = np.asarray(y) > 0
-    z = check_assignment(y, n_faces, assignment)
+    z = check_assignment(y, n_faces, assignment, assigned_class)
     Z = np.ones((len(positive), n_faces))
     Z[positive] = np.eye(n_faces)[z[positive]]
     return Z

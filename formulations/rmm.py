@@ -105,22 +105,22 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from formulations import svm
 from formulations.families import best_intercept, hinge_families
 from formulations.language.arguments import at_least
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
-from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows, soft_margin
-from formulations.svm import LETTERS as SVM_LETTERS
 
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
+_SOFT_TITLE = f"{_TITLE} with slack on its bounds"
 
 BOUND_LETTERS = {  # meaning of the letters in printed formulas
     "B": "≥ 0: the bound on the outputs of the machine",
     "fᵢ": "the output of the machine at sample $i$",
-    **SVM_LETTERS,
+    **svm.LETTERS,
 }
 QCQP_LETTERS = {
     "M(λ)": "= [I + Σᵢ λᵢ xᵢxᵢ', Σᵢ λᵢ xᵢ; Σᵢ λᵢ xᵢ', Σᵢ λᵢ]",
@@ -129,7 +129,7 @@ QCQP_LETTERS = {
     **BOUND_LETTERS,
 }
 QP_LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
-KERNEL_QP_LETTERS = {**QP_LETTERS, **KERNEL_LETTERS}
+KERNEL_QP_LETTERS = {**QP_LETTERS, **svm.KERNEL_LETTERS}
 SUBPROBLEM_LETTERS = {
     "δ_f": "= α∘y − λ + λ*: of the working set, as are all letters without a mark",
     "δ_h": "the same of the fixed samples",
@@ -158,14 +158,20 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     B : float
         Bound on the outputs, at least 0.
     """
+    X, y = as_data(X, y)
     bound = bound_parameter(B)
 
-    def bound_squares(f: cp.Expression) -> tuple[Row]:
+    def bound_squares(w: cp.Variable, b: cp.Variable) -> svm.Bounds:
         says = "rate at which the cost falls as $½B²$ rises at sample i; 0 unless its output is $B$ or $−B$"
-        return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
+        is_within = 0.5 * cp.square(X @ w + b) <= _half_square(bound)
+        return svm.Bounds(
+            (Row("spread", is_within, "½(w·xᵢ + b)² ≤ ½B²", "lam", says),), parameters={"B": bound}
+        )
 
-    heading = {"name": "rmm.qcqp", "title": f"{_TITLE}, QCQP", "source": f"{PAPER}, eq. (5)"}
-    return soft_margin(X, y, C, bound_squares, {"B": bound}, **heading, letters=QCQP_LETTERS)
+    return svm.soft_margin(
+        X, y, C, bound_squares,
+        name="rmm.qcqp", title=f"{_TITLE}, QCQP", source=f"{PAPER}, eq. (5)", letters=QCQP_LETTERS,
+    )  # fmt: skip
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
@@ -178,7 +184,7 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
     X = dense(X)
     n, m = X.shape
     alpha, lam, t = cp.Variable(n, name="alpha"), cp.Variable(n, name="lam"), cp.Variable(name="t")
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    costs, bound = svm.cost_parameter(C, n), bound_parameter(B)
     lifted = np.column_stack([X, np.ones(n)])
     identity = np.diag(np.append(np.ones(m), 0.0))
     M = identity + lifted.T @ cp.diag(lam) @ lifted
@@ -186,7 +192,7 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
     block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]])
     rows = (
         Row("w_b", block >> 0, "[M(λ), q; q', t] ⪰ 0", "Z", "$½vv'$ with $v = (w, b, −1)$"),
-        *alpha_rows(alpha, costs),
+        *svm.alpha_rows(alpha, costs),
         Row("spread", lam >= 0, "λᵢ ≥ 0", "slack", "slack of the bound: $½(B² − fᵢ²)$"),
     )
     return Program(
@@ -223,21 +229,15 @@ def recover_qcqp(
 def _heading(kind: str, D: ArrayLike | None) -> dict[str, Any]:
     """Return name, title, source and letters of the QP or of one of its duals."""
     letters = KERNEL_QP_LETTERS if kind == "kernel_dual" else QP_LETTERS
-    if D is None:
-        endings = {
-            "qp": "QP with bounding constraints",
-            "qp_dual": "dual of the QP",
-            "kernel_dual": "kernel dual",
-        }
-        title, source = f"{_TITLE}, {endings[kind]}", f"{PAPER}, eq. ({7 if kind == 'qp' else 8})"
-        return {"name": f"rmm.{kind}", "title": title, "source": source, "letters": letters}
-    endings = {"qp": "", "qp_dual": ", dual", "kernel_dual": ", kernel dual"}
+    family, title, source = "rmm", _TITLE, f"eq. ({7 if kind == 'qp' else 8})"
+    if D is not None:
+        family, title, source = "soft_rmm", _SOFT_TITLE, "section 3.1, not investigated there"
+        letters = {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"}
+    ending = {"qp": "QP with bounding constraints", "qp_dual": "dual of the QP", "kernel_dual": "kernel dual"}
     return {
-        "name": f"soft_rmm.{kind}",
-        "title": f"{_TITLE} with slack on its bounds{endings[kind]}",
-        "source": f"{PAPER}, section 3.1, not investigated there",
-        "letters": {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"},
-    }
+        "name": f"{family}.{kind}", "title": f"{title}, {ending[kind]}", "source": f"{PAPER}, {source}",
+        "letters": letters,
+    }  # fmt: skip
 
 
 def qp(
@@ -248,30 +248,17 @@ def qp(
     D is the cost per unit beyond B, one or (n,); by default outputs beyond B are forbidden.
     """
     X, y = as_data(X, y)
-    n, m = X.shape
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound, f = cost_parameter(C, n), bound_parameter(B), X @ w + b
-    rows, slack_cost, slack_variables, parameters = bound_rows(f, bound, D)
-    return Program(
-        **_heading("qp", D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σᵢ Dᵢ (τᵢ + τ*ᵢ)"),
-        variables={"w": w, "b": b, "xi": xi, **slack_variables},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **parameters},
-        data={"x": X, "y": y},
-    )
+    return svm.soft_margin(X, y, C, lambda w, b: output_bounds(X @ w + b, B, D), **_heading("qp", D))
 
 
-def bound_rows(
-    f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
-) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """Return the rows of the bounds on f, the cost of their slacks, the slacks, and the parameter D.
+def output_bounds(
+    f: cp.Expression, B: float, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
+) -> svm.Bounds:
+    """Return the bounds ±B on f, with slacks of the cost D if it is given.
 
-    Without D there are no slacks. `point` names a sample in formulas, and ends in its index; `where` names
-    the same sample in phrases.
+    `point` names a sample in formulas, and ends in its index; `where` names the same sample in phrases.
     """
-    i = point[-1]  # the index, a subscript
+    i, bound = point[-1], bound_parameter(B)  # i is the index, a subscript
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     upper, lower, upper_text, lower_text, beyond = bound, bound, "B", "B", ""
     if D is not None:
@@ -283,12 +270,14 @@ def bound_rows(
     below = Row("bound_below", -f <= lower, f"−(w·{point} + b) ≤ {lower_text}", "lam_star",
                 says.format("lower"))  # fmt: skip
     if D is None:
-        return (above, below), cp.Constant(0.0), {}, {}
+        return svm.Bounds((above, below), parameters={"B": bound})
     costs = _excess_cost_parameter(D, f.shape[0])
     slack_above = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
     slack_below = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
-    variables = {"tau": tau, "tau_star": tau_star}
-    return (above, slack_above, below, slack_below), costs @ (tau + tau_star), variables, {"D": costs}
+    return svm.Bounds(
+        (above, slack_above, below, slack_below), costs @ (tau + tau_star), f" + Σ{i} D{i} (τ{i} + τ*{i})",
+        {"tau": tau, "tau_star": tau_star}, {"B": bound, "D": costs},
+    )  # fmt: skip
 
 
 def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:
@@ -296,42 +285,36 @@ def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:
     return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
 
 
-def bound_dual_rows(
-    lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
-) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
-    """Return the rows 0 ≤ λ, λ* of the bounds' multipliers, with caps if D is given, and the parameter D."""
+def bound_multipliers(count: int, B: float, D: ArrayLike | None, i: str = "ᵢ") -> svm.Bounds:
+    """Return the multipliers λ, λ* ≥ 0 of `count` bounds ±B in the dual, with caps if D is given."""
+    lam, lam_star = cp.Variable(count, name="lam"), cp.Variable(count, name="lam_star")
+    bound = bound_parameter(B)
     limit, limit_star = ("B", "B") if D is None else (f"B + τ{i}", f"B + τ*{i}")
     says, says_star = f"slack of the bound: ${limit} − f{i}$", f"slack of the bound: ${limit_star} + f{i}$"
     above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "slack", says)
     below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "slack_star", says_star)
+    variables = {"lam": lam, "lam_star": lam_star}
+    cost = bound * cp.sum(lam + lam_star)
     if D is None:
-        return (above, below), {}
-    costs = _excess_cost_parameter(D, lam.size)
+        return svm.Bounds((above, below), cost, variables=variables, parameters={"B": bound})
+    costs = _excess_cost_parameter(D, count)
     cap = Row("tau", lam <= costs, f"λ{i} ≤ D{i}", "tau", "excess over the upper bound")
     cap_star = Row("tau_star", lam_star <= costs, f"λ*{i} ≤ D{i}", "tau_star", "excess over the lower bound")
-    return (above, below, cap, cap_star), {"D": costs}
+    rows = above, below, cap, cap_star
+    return svm.Bounds(rows, cost, variables=variables, parameters={"B": bound, "D": costs})
 
 
 def _dual_from_factor(
     F: Matrix, y: Vector, C: ArrayLike, B: float, D: ArrayLike | None, kind: str, data: dict[str, Any]
 ) -> Program:
     """State (8) for the kernel K = FF'."""
-    n = F.shape[0]
-    alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
-    delta = cp.multiply(y, alpha) - lam + lam_star
+    alpha, bounds = cp.Variable(len(y), name="alpha"), bound_multipliers(len(y), B, D)
+    delta = cp.multiply(y, alpha) - bounds.variables["lam"] + bounds.variables["lam_star"]
     balance = Row("b", cp.sum(delta) == 0, "Σᵢ δᵢ = 0", "b", "the intercept $b$, sign included")
-    rows, parameters = bound_dual_rows(lam, lam_star, D)
-    quadratic = -0.5 * cp.sum_squares(F.T @ delta)
-    return Program(
-        **_heading(kind, D),
-        objective=cp.Maximize(quadratic + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)),
+    return svm.soft_margin_dual(
+        C, alpha, F.T @ delta, balance, bounds, **_heading(kind, D), data={**data, "y": y},
         objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
-        variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
-        rows=(balance, *alpha_rows(alpha, costs), *rows),
-        parameters={"C": costs, "B": bound, **parameters},
-        data={**data, "y": y},
-    )
+    )  # fmt: skip
 
 
 def qp_dual(
@@ -365,27 +348,23 @@ def subproblem(
         raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
     fixed = np.setdiff1d(np.arange(len(y)), free)
     delta_fixed = (alpha * y - lam + lam_star)[fixed]
-    alpha_free, lam_free, lam_star_free = (
-        cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star")
-    )
-    delta = cp.multiply(y[free], alpha_free) - lam_free + lam_star_free
-    C_free = np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free]
-    costs, bound = cost_parameter(C_free, len(free)), bound_parameter(B)
+    alpha_free, bounds = cp.Variable(len(free), name="alpha"), bound_multipliers(len(free), B, None)
+    delta = cp.multiply(y[free], alpha_free) - bounds.variables["lam"] + bounds.variables["lam_star"]
+    costs = svm.cost_parameter(np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free], len(free))
     says = "the intercept $b$ that is optimal for the working set"
     balance = Row("b", cp.sum(delta) == -delta_fixed.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, fixed)]
     F = gram_factor(K_ff)
     quadratic = -0.5 * cp.sum_squares(F.T @ delta) - (K_fh @ delta_fixed) @ delta
-    linear = cp.sum(alpha_free) - bound * cp.sum(lam_free) - bound * cp.sum(lam_star_free)
     return Program(
         name="rmm.subproblem",
         title=f"{_TITLE}, subproblem of the decomposition",
         source=f"{PAPER}, eq. (9), corrected",
-        objective=cp.Maximize(quadratic + linear),
+        objective=cp.Maximize(quadratic + cp.sum(alpha_free) - bounds.cost),
         objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
-        variables={"alpha": alpha_free, "lam": lam_free, "lam_star": lam_star_free},
-        rows=(balance, *alpha_rows(alpha_free, costs), *bound_dual_rows(lam_free, lam_star_free, None)[0]),
-        parameters={"C": costs, "B": bound},
+        variables={"alpha": alpha_free, **bounds.variables},
+        rows=(balance, *svm.alpha_rows(alpha_free, costs), *bounds.rows),
+        parameters={"C": costs, **bounds.parameters},
         letters=SUBPROBLEM_LETTERS,
         data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_fixed},
     )
@@ -431,7 +410,7 @@ def pairs(seed: int = 0) -> list[Duality]:
         linear, kernel = partial(recover, X, y, C, B, D=D), partial(recover, F, y, C, B, D=D)
         dualities += [
             Duality(qp(X, y, C, B, D), qp_dual(X, y, C, B, D), linear),
-            Duality(in_features(qp(F, y, C, B, D)), kernel_dual(K, y, C, B, D), kernel),
+            Duality(svm.in_features(qp(F, y, C, B, D)), kernel_dual(K, y, C, B, D), kernel),
         ]
     return dualities
 

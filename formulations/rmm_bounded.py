@@ -73,18 +73,18 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_labels, gram_factor
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, bound_rows
-from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.rmm import BOUND_LETTERS, PAPER, bound_multipliers, output_bounds
+from formulations.svm import IN_FEATURES, Bounds, in_features, soft_margin, soft_margin_dual
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
 
 LETTERS = {  # meaning of the letters in printed formulas
-    "zⱼ": "the labelled samples, followed by the unlabelled ones",
+    "zⱼ": "the points $xᵢ$, followed by those of the unlabelled samples",
     "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
-_UNLABELLED_ONLY_LETTERS = {**LETTERS, "zⱼ": "the unlabelled samples, which alone have bounds"}
+_UNLABELLED_ONLY_LETTERS = {**LETTERS, "zⱼ": "the points of the unlabelled samples, which alone have bounds"}
 
 
 def _heading(kind: str, ending: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
@@ -103,22 +103,15 @@ def qp(
     Without `training` the bounds are at the unlabelled samples alone (class H). Other arguments as in
     :func:`formulations.rmm.qp`; D is one cost or one for each bounded sample.
     """
-    Z, y = stacked(X, y, U)
-    n, m = len(y), Z.shape[1]
-    X, Z = Z[:n], Z if training else Z[n:]
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
-    rows, slack_cost, variables, slack_parameters = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
-    return Program(
-        **_heading("qp", "", training, D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σⱼ Dⱼ (τⱼ + τ*ⱼ)"),
-        variables={"w": w, "b": b, "xi": xi, **variables},
-        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **slack_parameters},
-        letters=_letters(training, D),
-        data={"x": X, "y": y, "z": Z},
-    )
+    samples, y = stacked(X, y, U)
+    n = len(y)
+    Z = samples if training else samples[n:]
+
+    def bounds(w: cp.Variable, b: cp.Variable) -> Bounds:
+        return replace(output_bounds(Z @ w + b, B, D, "zⱼ", "$zⱼ$"), data={"z": Z})
+
+    heading = _heading("qp", "", training, D)
+    return soft_margin(samples[:n], y, C, bounds, **heading, letters=_letters(training, D))
 
 
 def _dual_from_factor(
@@ -128,24 +121,16 @@ def _dual_from_factor(
     """State the dual for the kernel FF'; rows of F (n + k, m) are the samples, the n labelled ones first."""
     n = len(y)
     X, Z = F[:n], F if training else F[n:]
-    alpha = cp.Variable(n, name="alpha")
-    lam, lam_star = (cp.Variable(Z.shape[0], name=name) for name in ("lam", "lam_star"))
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    alpha, bounds = cp.Variable(n, name="alpha"), bound_multipliers(Z.shape[0], B, D, "ⱼ")
+    lam, lam_star = bounds.variables["lam"], bounds.variables["lam_star"]
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
-    bounds, slack_parameters = bound_dual_rows(lam, lam_star, D, "ⱼ")
-    return Program(
-        **heading,
-        objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
+    return soft_margin_dual(
+        C, alpha, w, balance, bounds, **heading, letters=letters, data={"x": X, "z": Z, "y": y},
         objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
-        variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
-        rows=(balance, *alpha_rows(alpha, costs), *bounds),
-        parameters={"C": costs, "B": bound, **slack_parameters},
-        letters=letters,
-        data={"x": X, "z": Z, "y": y},
-    )
+    )  # fmt: skip
 
 
 def qp_dual(
@@ -171,19 +156,13 @@ def kernel_dual(
     if len(F) <= len(y):
         raise ValueError(f"K must have more rows than there are labels, {len(y)}, not {len(F)}")
     heading = _heading("kernel_dual", ", kernel dual", training, D)
-    return _dual_from_factor(F, y, C, B, training, D, heading, _in_features(_letters(training, D), training))
+    return _dual_from_factor(F, y, C, B, training, D, heading, {**_letters(training, D), **IN_FEATURES})
 
 
 def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
     """Return the printed letters of qp and qp_dual with their explanations."""
     cost = {} if D is None else {"Dⱼ": "> 0: the cost of a unit of output beyond $B$ at $zⱼ$"}
     return {**(LETTERS if training else _UNLABELLED_ONLY_LETTERS), **cost}
-
-
-def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
-    """Return the letters of a kernel's program, in which a sample stands for its image in feature space."""
-    samples = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
-    return {**letters, **IN_FEATURES, "zⱼ": f"the images there {samples}"}
 
 
 def recover(
@@ -214,9 +193,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     Z = np.vstack([X, U])
     K = (Z @ Z.T + 1.0) ** 2
     F = gram_factor(K)
-    kernel = in_features(qp(F[:n], y, F[n:], C, B))
-    dualities = [Duality(replace(kernel, letters=_in_features(kernel.letters, True)), kernel_dual(K, y, C, B),
-                     lambda v: recover(F[:n], y, F[n:], C, B, v))]  # fmt: skip
+    dualities = [
+        Duality(in_features(qp(F[:n], y, F[n:], C, B)), kernel_dual(K, y, C, B),
+                lambda v: recover(F[:n], y, F[n:], C, B, v))
+    ]  # fmt: skip
     for training, D in ((True, None), (False, None), (True, 0.2)):
         recover_primal = partial(recover, X, y, U, C, B, training=training, D=D)
         primal, dual = (side(X, y, U, C, B, training=training, D=D) for side in (qp, qp_dual))

@@ -110,33 +110,6 @@ def bound(
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
 
-def share(D: float, objective: float, norm: float, variance: float) -> Sensitivity:
-    """Differentiate by the Sigma-SVM's weight D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
-
-    `norm` is ‖w‖² and `variance` is w'Σw. At D = 0 and D = 1 the derivative is one-sided; at D = 1, where w
-    need not be unique, w has least norm.
-    """
-    return Sensitivity("D", D, 0.5 * (variance - norm), objective, "½ (w'Σw − ‖w‖²)", 0.0 < D < 1.0)
-
-
-def capped_cost(
-    C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
-) -> Sensitivity:
-    """Differentiate by the one-norm machine's C, a cost of ξ and cap on α: dp/dC = Σ w_i ξ_i − Σ w_j s_j."""
-    slope = float(np.sum(np.multiply(weights, np.asarray(xi) - np.asarray(s))))
-    return Sensitivity("C", C, slope, objective, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", two_sided)
-
-
-def pattern_cost(
-    C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True
-) -> Sensitivity:
-    """Differentiate the L0 machine's score by C, for a fixed pattern σ: dS/dC = L − C Σ σ_j s_j."""
-    sigma = np.asarray(sigma, dtype=float)
-    slope = loss - C * float(sigma @ np.asarray(s))
-    value = float(sigma.sum()) + C * loss
-    return Sensitivity("C", C, slope, value, "L − C Σ σⱼ sⱼ", two_sided)
-
-
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
     """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻); `s` has the terms s⁺ + s⁻."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)

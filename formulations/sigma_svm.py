@@ -61,6 +61,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from formulations import svm
 from formulations.centred_kernel import CentredKernel
 from formulations.families import best_intercept
 from formulations.language.arguments import within
@@ -68,8 +69,6 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import RANK_TOLERANCE, as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
-from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
-from formulations.svm import LETTERS as _SVM_LETTERS
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
@@ -79,7 +78,7 @@ LETTERS = {  # meaning of the letters in printed formulas
     "μ": "= (1/n) Σᵢ xᵢ",
     "Σ": "= (1/n) Σᵢ (xᵢ − μ)(xᵢ − μ)'",
     "n": "the number of samples",
-    **{letter: _SVM_LETTERS[letter] for letter in ("xᵢ", "yᵢ", "Cᵢ")},
+    **{letter: svm.LETTERS[letter] for letter in ("xᵢ", "yᵢ", "Cᵢ")},
 }
 _WEIGHTED = {
     **LETTERS,
@@ -121,7 +120,7 @@ def primal(
     mu, Sigma = moments(X, weights)
     root = gram_factor(Sigma).T  # root' root = Sigma
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, variance_weight = cost_parameter(C, n), _variance_weight(D)
+    costs, variance_weight = svm.cost_parameter(C, n), _variance_weight(D)
     # 1 - D is a parameter with a known sign: cvxpy then compiles the program once for all D.
     norm_weight = cp.CallbackParam(lambda: np.array(1.0 - variance_weight.value), nonneg=True)
     norm, variance = cp.sum_squares(w), cp.sum_squares(root @ w)
@@ -132,7 +131,7 @@ def primal(
         objective=cp.Minimize(0.5 * norm_weight * norm + 0.5 * variance_weight * variance + costs @ xi),
         objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
-        rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
+        rows=svm.margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
         parameters={"C": costs, "D": variance_weight},
         **_letters_and_data(X, y, weights),
     )
@@ -144,7 +143,7 @@ def _dual_in_basis(
 ) -> Program:  # fmt: skip
     """State the dual (4) with the centred samples (n, r) in a basis where Sigma = diag(variances)."""
     n = len(y)
-    alpha, costs, variance_weight = cp.Variable(n, name="alpha"), cost_parameter(C, n), _variance_weight(D)
+    alpha, variance_weight = cp.Variable(n, name="alpha"), _variance_weight(D)
     if not centred.size:  # all samples are equal; cvxpy has no empty sum of squares
         centred, variances = np.zeros((n, 1)), np.zeros(1)
 
@@ -156,17 +155,11 @@ def _dual_in_basis(
     c = centred.T @ cp.multiply(y, alpha)
     # Fields of a Row: name, constraint, text as printed, letter and meaning of its multiplier.
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, for centred inputs")
-    return Program(
-        name=name,
-        title=title,
-        source=f"{_PAPER}, eq. (4)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(cp.multiply(scaling, c))),
-        objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c",
-        variables={"alpha": alpha},
-        rows=(balance, *alpha_rows(alpha, costs)),
-        parameters={"C": costs, "D": variance_weight},
-        **fields,
-    )
+    bounds = svm.Bounds(parameters={"D": variance_weight})
+    return svm.soft_margin_dual(
+        C, alpha, cp.multiply(scaling, c), balance, bounds, name=name, title=title,
+        source=f"{_PAPER}, eq. (4)", objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c", **fields,
+    )  # fmt: skip
 
 
 def dual(
@@ -202,7 +195,7 @@ def kernel_dual(
         kernel.root, variances, y, C, D, "sigma_svm.kernel_dual", "Sigma-SVM, kernel dual",
         _letters_and_data(lambda: gram_factor(K), y, weights),
     )  # fmt: skip
-    return replace(program, letters={**program.letters, **IN_FEATURES})
+    return replace(program, letters={**program.letters, **svm.IN_FEATURES})
 
 
 def recover(
@@ -228,7 +221,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     return [
         Duality(primal(X, y, C, D), dual(X, y, C, D), lambda v: recover(X, y, C, D, v["alpha"])),
         Duality(
-            in_features(primal(F, y, C, D)),
+            svm.in_features(primal(F, y, C, D)),
             kernel_dual(K, y, C, D),
             lambda v: recover(F, y, C, D, v["alpha"]),
         ),

@@ -117,22 +117,12 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
 def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
-    n = X.shape[0]
-    v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
+    primal, v = cell(X, y, C, ridge), cp.Variable(len(y), name="v")
+    weights = primal.parameters["C"]
     weighted_sum = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))  # ρ w
     entropy = weights @ (cp.entr(v) + cp.entr(1 - v))
-    return Program(
-        name="spla1.cell_dual",
-        title="SPLA1, one cell, dual",
-        source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(entropy - cp.sum_squares(weighted_sum) / (2 * positive("ridge", ridge))),
-        objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
-        variables={"v": v},
-        rows=(),
-        parameters={"C": weights},
-        letters=LETTERS,
-        data={"x": X, "y": y, "ρ": ridge},
-    )
+    objective = entropy - cp.sum_squares(weighted_sum) / (2 * ridge)
+    return primal.dual(objective, "Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²", (v,), ())
 
 
 def recover(

@@ -13,11 +13,11 @@ w (m,), b scalar, the slacks xi (n,), printed ξ; alpha (n,), printed α, in the
 Programs
 --------
 primal (1) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i and ξ ≥ 0; soft_margin adds rows on the
-outputs f. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with
-the linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k, and in_features its primal. A row is a
-named constraint. The rows of a dual are named after the primal's quantities that are their multipliers: the
-multiplier of the row ``b`` is b, that of ``xi`` is ξ, that of ``margin`` is the surplus of the primal's row
-``margin``.
+outputs f, and soft_margin_dual states its dual. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to
+Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with the linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k,
+and in_features its primal. A row is a named constraint. The rows of a dual are named after the primal's
+quantities that are their multipliers: the multiplier of the row ``b`` is b, that of ``xi`` is ξ, that of
+``margin`` is the surplus of the primal's row ``margin``.
 
 Recovery
 --------
@@ -50,7 +50,7 @@ array([0., 2., 2., 0.])
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
@@ -80,6 +80,11 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
 
 
+def pair_costs(C: cp.Parameter, Z: cp.Parameter) -> cp.Parameter:
+    """Return the products C_i Z_ik (n, K) as a parameter, recomputed when C or Z is set."""
+    return cp.CallbackParam(lambda: C.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
+
+
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
     """Return the rows ``margin`` and ``slack`` of a program with hinge losses."""
     says = "rate at which the cost rises with sample i's margin: 0 beyond it, up to $Cᵢ$ on it, $Cᵢ$ inside"
@@ -96,6 +101,18 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
     return sign, cap
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Constraints on outputs, added to those of (1), and the cost of their slacks; or the same of a dual."""
+
+    rows: tuple[Row, ...] = ()
+    cost: cp.Expression | float = 0.0  # term of the objective
+    cost_text: str = ""  # `cost` as printed, beginning with `` + ``
+    variables: Mapping[str, cp.Variable] = field(default_factory=dict)
+    parameters: Mapping[str, cp.Parameter] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)  # values of letters in the rows
+
+
 def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """State the SVM primal, eq. (1).
 
@@ -109,34 +126,48 @@ def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         Cost of slack, per sample.
     """
     title = "Support vector machine, primal"
-    return soft_margin(X, y, C, name="svm.primal", title=title, source=f"{_PAPER}, eq. (1)")
+    return soft_margin(X, y, C, name="svm.primal", title=title, source=f"{_PAPER}, eq. (1)", letters=LETTERS)
 
 
 def soft_margin(
     X: MatrixLike, y: ArrayLike, C: ArrayLike,
-    more_rows: Callable[[cp.Expression], tuple[Row, ...]] | None = None,
-    parameters: Mapping[str, cp.Parameter] | None = None, *,
-    name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
+    bounds: Callable[[cp.Variable, cp.Variable], Bounds] = lambda w, b: Bounds(), **heading: Any,
 ) -> Program:  # fmt: skip
-    """State program (1) with additional rows, which `more_rows` returns from the outputs f = Xw + b.
+    """State program (1) with `bounds` on outputs, a function of w and b.
 
-    Arguments as in :func:`primal`; `parameters` are those of the additional rows.
+    Other arguments as in :func:`primal`; `heading` has the name, title, source and letters of the program.
     """
     X, y = as_data(X, y)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, f = cost_parameter(C, n), X @ w + b
+    costs, bound = cost_parameter(C, n), bounds(w, b)
     return Program(
-        name=name,
-        title=title,
-        source=source,
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *(more_rows(f) if more_rows is not None else ())),
-        parameters={"C": costs, **(parameters or {})},
-        letters=letters,
-        data={"x": X, "y": y},
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + bound.cost),
+        objective_text=f"½‖w‖² + Σᵢ Cᵢ ξᵢ{bound.cost_text}",
+        variables={"w": w, "b": b, "xi": xi, **bound.variables},
+        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *bound.rows),
+        parameters={"C": costs, **bound.parameters},
+        data={"x": X, "y": y, **bound.data},
+        **heading,
+    )
+
+
+def soft_margin_dual(
+    C: ArrayLike, alpha: cp.Variable, w: cp.Expression, balance: Row, bounds: Bounds | None = None,
+    **fields: Any,
+) -> Program:  # fmt: skip
+    """State the maximum of Σ α_i − ½‖w‖², less the cost of `bounds`, subject to `balance` and 0 ≤ α ≤ C.
+
+    w is the one of the primal, in terms of the multipliers; `fields` are the other fields of the program.
+    Other arguments as in :func:`soft_margin`.
+    """
+    costs, bounds = cost_parameter(C, alpha.size), bounds or Bounds()
+    return Program(
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(w) - bounds.cost),
+        variables={"alpha": alpha, **bounds.variables},
+        rows=(balance, *alpha_rows(alpha, costs), *bounds.rows),
+        parameters={"C": costs, **bounds.parameters},
+        **fields,
     )
 
 
@@ -144,21 +175,12 @@ def _dual_from_factor(
     F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str, letters: Mapping[str, str], data: Any
 ) -> Program:
     """State (2) for the kernel K = FF'."""
-    n = F.shape[0]
-    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
+    alpha, text = cp.Variable(len(y), name="alpha"), "Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ"
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, sign included")
-    return Program(
-        name=name,
-        title=title,
-        source=f"{_PAPER}, eq. (2)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(F.T @ cp.multiply(y, alpha))),
-        objective_text="Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ",
-        variables={"alpha": alpha},
-        rows=(balance, *alpha_rows(alpha, costs)),
-        parameters={"C": costs},
-        letters=letters,
-        data={**data, "y": y},
-    )
+    return soft_margin_dual(
+        C, alpha, F.T @ cp.multiply(y, alpha), balance, name=name, title=title, source=f"{_PAPER}, eq. (2)",
+        objective_text=text, letters=letters, data={**data, "y": y},
+    )  # fmt: skip
 
 
 def dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:

@@ -184,7 +184,10 @@ def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
         is_unique = not multipliers or _are_independent(_active_samples(machine))
         result.append(slopes.bound(machine.B, value, multipliers, is_unique))
     if isinstance(machine, SigmaSVM):
-        result.append(slopes.share(machine.D, value, *_norm_and_variance(machine)))
+        norm, variance = _norm_and_variance(machine)
+        two_sided = 0.0 < machine.D < 1.0  # at D = 1, where w need not be unique, w has least norm
+        slope = 0.5 * (variance - norm)
+        result.append(Sensitivity("D", machine.D, slope, value, "½ (w'Σw − ‖w‖²)", two_sided))
     return result
 
 
@@ -223,7 +226,8 @@ def of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
     matrix, is_strict = _basis(machine)
     is_unique = is_strict and matrix.shape[0] == matrix.shape[1] and _are_independent(matrix)
     xi, weights = _slacks(frame, machine._rows, machine._weights)
-    return [slopes.capped_cost(machine.C, _value_of(machine, tol), xi, s, weights, is_unique)]
+    value, slope = _value_of(machine, tol), float(weights @ (xi - s))
+    return [Sensitivity("C", machine.C, slope, value, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", is_unique)]
 
 
 def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
@@ -236,7 +240,8 @@ def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
     if abs(loss - bound) > tol * max(float(weights.sum()), loss):
         _warn(machine, f"The loss of its pattern is within {relative_gap(loss, bound):.1e} of the least.")
     is_unique = not sigma.any() or _are_independent(_basis(machine)[0])  # an empty pattern has no caps
-    return [slopes.pattern_cost(machine.C, sigma, loss, s, is_unique)]
+    slope, score = loss - machine.C * float(sigma @ s), float(sigma.sum()) + machine.C * loss
+    return [Sensitivity("C", machine.C, slope, score, "L − C Σ σⱼ sⱼ", is_unique)]
 
 
 def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:

@@ -131,10 +131,16 @@ from formulations.language.arguments import at_least
 from formulations.language.recovery import as_data, gram_factor, square_sum
 from formulations.language.types import Array, Matrix, MatrixLike, dense, is_sparse
 
-# Numbers of the interior-point method for min τ; the bound is valid for any weights p that it finds.
-_MAX_STEP = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
-_CENTRING = 0.1  # barrier parameter μ, relative to the mean complementarity product p_j z_j
-_FIRST_NU = 1.1  # first multiplier ν of Σ_j p_j = 1, relative to max_j q_j: z = ν − q is positive
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the interior-point method for min τ; the bound is valid for any weights p that it finds."""
+
+    step_relative_to_boundary: float = 0.995  # largest step; at 1 an entry of p or z becomes 0
+    barrier_relative_to_product: float = 0.1  # barrier parameter μ; 1 is the mean product p_j z_j
+
+
+DEFAULTS = Options()
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,9 @@ class Landmarks:
         mean_squares = (self.basis**2).sum(axis=0) / len(self.basis)
         return self.distances + float((np.diag(self.moments) / (1.0 + D * mean_squares)).sum())
 
-    def minimise_tau(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LandmarkWeights:
+    def minimise_tau(
+        self, D: float, tol: float = 1e-8, max_iter: int = 100, options: Options = DEFAULTS
+    ) -> LandmarkWeights:
         """Minimise τ, which gives U_H, by a primal-dual interior-point method that begins at equal weights.
 
         Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. No line
@@ -219,12 +227,12 @@ class Landmarks:
             if gap <= tol or iteration == max_iter:
                 break
             if z is None:
-                z = _FIRST_NU * q.max() - q
-            mu = _CENTRING * float(p @ z) / len(A)
+                z = 2.0 * q.max() - q  # the multiplier ν of Σ_j p_j = 1 is 2 max_j q_j
+            mu = options.barrier_relative_to_product * float(p @ z) / len(A)
             hessian = 2.0 * (A @ Y) * (Y.T @ S @ Y)  # of tr(S M⁻¹) in p
             dp, dz = _newton_step(hessian, p, z, q, mu)
-            p = p + _step_length(p, dp) * dp
-            z = z + _step_length(z, dz) * dz
+            p = p + _step_length(p, dp, options) * dp
+            z = z + _step_length(z, dz, options) * dz
             p = p / p.sum()
         return best
 
@@ -248,10 +256,10 @@ def _newton_step(hessian: Array, p: Array, z: Array, q: Array, mu: float) -> tup
     return dp, mu / p - z - z / p * dp
 
 
-def _step_length(x: Array, dx: Array) -> float:
-    """Return _MAX_STEP times the step along dx at which an entry of x becomes 0, at most 1."""
-    decreases = dx < 0
-    return min(1.0, _MAX_STEP * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
+def _step_length(x: Array, dx: Array, options: Options) -> float:
+    """Return a share of the step along dx at which an entry of x becomes 0, at most 1."""
+    to_boundary = float(np.min(-x[dx < 0] / dx[dx < 0], initial=np.inf))
+    return min(1.0, options.step_relative_to_boundary * to_boundary)
 
 
 Form = Literal["F", "G", "H"]
@@ -281,12 +289,17 @@ class Sample:
         self.n, self.delta, self.gammas = len(margins), delta, margins_to_try(margins, gamma)
         self.losses = np.array([ramp(margins, value) for value in self.gammas])  # columns: ramp, hinge
 
+    def terms(self, machine_class: MachineClass) -> tuple[Array, Array, Array]:
+        """Return the radius ρ^j of a class, its capacity and its last term, at each γ."""
+        j, radii = rounded_up(machine_class.norm / self.gammas)
+        log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
+        capacity = 2.0 / self.n * radii * sqrt(machine_class.tau)
+        return radii, capacity, confidence(self.n, self.delta, log_inverse_share)
+
     def totals(self, machine_class: MachineClass) -> Array:
         """Return the bound of a class at each γ."""
-        j, radii = rounded_up(machine_class.norm / self.gammas)
-        capacity = 2.0 / self.n * radii * sqrt(machine_class.tau)
-        log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
-        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, log_inverse_share))
+        _, capacity, last_term = self.terms(machine_class)
+        return np.asarray(self.losses[:, 0] + capacity + last_term)
 
     def total(self, machine_class: MachineClass) -> float:
         """Return the bound of a class at its best γ."""
@@ -487,21 +500,19 @@ def linear_bound(
 def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
     """Return the bound of a class at its best γ, term by term."""
     best = int(sample.totals(machine_class).argmin())
-    gamma = float(sample.gammas[best])
-    j, radius = rounded_up(machine_class.norm / gamma)
-    log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
+    radius, capacity, last_term = (float(term[best]) for term in sample.terms(machine_class))
     confidence_of_one_class = float(confidence(sample.n, sample.delta))
     return MarginBound(
         empirical=float(sample.losses[best, 0]),
         hinge=float(sample.losses[best, 1]),
-        capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.tau),
+        capacity=capacity,
         confidence=confidence_of_one_class,
-        price=float(confidence(sample.n, sample.delta, log_inverse_share)) - confidence_of_one_class,
-        gamma=gamma,
+        price=last_term - confidence_of_one_class,
+        gamma=float(sample.gammas[best]),
         delta=sample.delta,
         form=machine_class.form,
         constant=machine_class.constant,
         D=machine_class.D,
-        radius=float(radius),
+        radius=radius,
         gap=machine_class.gap,
     )

@@ -125,7 +125,8 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     """
     X, U = _checked_samples(X, U)
     _require_scale(X, U, D)
-    n, L, parameters = len(X), _factor(X), _parameters(E, D)
+    values, n, L = {"E": positive("E", E), "D": at_least("D", D, 0.0)}, len(X), _factor(X)
+    parameters = {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
     sigma_lam = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
     meaning = "its off-diagonal part is $−V/n$, where $V$ is the variable of the dual"
@@ -140,15 +141,16 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
         objective_text="(1/n) tr Z + (2E/n) Σᵢ λᵢ",
         variables={"lam": lam, "Z": Z},
         rows=(block, sign),
-        **_shared_fields(parameters, L, U, n),
+        parameters=parameters,
+        letters=LETTERS,
+        data={"L": L, "u": U, "n": n},
     )
 
 
 def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
     """Build the dual of :func:`h_complexity`, with the same parameters; arguments as in the primal."""
-    X, U = _checked_samples(X, U)
-    _require_scale(X, U, D)
-    n, L, parameters = len(X), _factor(X), _parameters(E, D)
+    primal, (X, U) = h_complexity(X, U, E, D), _checked_samples(X, U)
+    n, L, parameters = len(X), _factor(X), primal.parameters
     V = cp.Variable(L.shape, name="V")
     A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
     meaning = "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$"
@@ -161,21 +163,7 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
         "lam",
         "multiplier of the constraint at $uᵢ$; 0 if that constraint is inactive",
     )
-    return Program(
-        name="rmm_bounds.h_complexity_dual",
-        title="Complexity of the Relative Margin Machine's class, dual",
-        source=f"{_PAPER}, eq. (3) (derived)",
-        objective=cp.Maximize(2.0 / n * cp.sum(cp.multiply(L, V))),
-        objective_text="(2/n) tr(L'V)",
-        variables={"V": V, "A": A},
-        rows=(block, energy),
-        **_shared_fields(parameters, L, U, n),
-    )
-
-
-def _shared_fields(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
-    """Return the fields common to both programs: parameters, letters, and the values of the letters."""
-    return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
+    return primal.dual(2.0 / n * cp.sum(cp.multiply(L, V)), "(2/n) tr(L'V)", (V, A), (block, energy))
 
 
 def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -215,12 +203,6 @@ def _require_scale(X: Array, U: Array, D: float) -> None:
             f"D max ‖uᵢ‖² must be at most 1e8 for the solvers of this program, not {weight:.3g}; "
             "formulations.error_bounds.margin_bounds takes any scale"
         )
-
-
-def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
-    """Return E and D as parameters, checked."""
-    values = {"E": positive("E", E), "D": at_least("D", D, 0.0)}
-    return {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
 
 
 def _checked_samples(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:

@@ -26,8 +26,14 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.notation.evaluation import Scope, aligned
-from formulations.language.notation.parser import UnreadableError, functions_of, read_expression, read_row
+from formulations.language.notation.evaluation import Scope
+from formulations.language.notation.parser import (
+    INDICES,
+    UnreadableError,
+    functions_of,
+    read_expression,
+    read_row,
+)
 from formulations.language.notation.tree import Claim
 from formulations.language.statement import Row, Statement
 from formulations.language.types import Array
@@ -36,11 +42,8 @@ from formulations.language.typeset import printed_name, symbols_in
 
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
     """Compare the printed formulas with the expressions; return a sentence per misprint."""
-    trial = Trial(program, seed)
-    formulas = [("objective", program.objective_text, trial.objective_difference)]
-    formulas += [(row.name, row.text, partial(trial.row_difference, row=row)) for row in program.rows]
     sentences = []
-    for name, formula, difference in formulas:
+    for name, formula, difference in Trial(program, seed).formulas():
         try:
             if not difference(formula) <= tolerance:
                 sentences.append(f"{program.name}, {name}: {formula} is not what is computed")
@@ -68,24 +71,22 @@ class Trial:
             letters |= {name: _numbers(datum) for name, datum in program.data.items()}
         definitions = [symbol.definition for symbol in symbols_in(program.letters)]
         self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
-        self.ranges: dict[str, int] = {}
-        self._read_ranges()
-
-    def _read_ranges(self) -> None:
-        """Determine the ranges of the indices: the scope records them when it evaluates a formula."""
-        with suppress(UnreadableError):
-            self.objective_difference(self.program.objective_text)
-        self.ranges = dict(self.scope.ranges)
-        for row in self.program.rows:
+        self.ranges: dict[str, int] = {}  # the scope records them when it evaluates a formula
+        for _, formula, difference in self.formulas():
             with suppress(UnreadableError):
-                self.row_difference(row.text, row)
+                difference(formula)
                 self.ranges = dict(self.scope.ranges)
+
+    def formulas(self) -> list[tuple[str, str, Callable[[str], float]]]:
+        """Return "objective" and the names of the rows, with their texts and what compares a text."""
+        rows = [(row.name, row.text, partial(self.row_difference, row=row)) for row in self.program.rows]
+        return [("objective", self.program.objective_text, self.objective_difference), *rows]
 
     def objective_difference(self, formula: str) -> float:
         """Return the relative difference between a formula and the objective."""
         value = self._evaluated(self.scope.value, read_expression(formula, self.functions))
-        if value.rank or value.axes:
-            words = f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+        if value.kind != "number" or value.axes:
+            words = f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is a {value.kind}"
             raise UnreadableError(f"{formula!r} is not one number: {words}")
         return _difference(value.array, np.array(self._objective))
 
@@ -116,14 +117,16 @@ class Trial:
             if len(parts) > 1 or claims[0].conditions:
                 raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no `at`")
             return parts[0][0].array
-        arrays, axes = aligned([value for pair in parts for value in pair])
-        if len(axes) != row.at.ndim or any(residual.rank for residual, _ in parts):
+        axes = {axis for pair in parts for value in pair for axis in value.axes}
+        if len(axes) != row.at.ndim or any(residual.kind != "number" for residual, _ in parts):
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
         printed, count = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
-        for residual, is_stated in zip(arrays[::2], arrays[1::2], strict=True):
-            mask = np.broadcast_to(is_stated, row.at.shape) > 0
+        # The axes of a value's entries are i, j, k, l and those of a number.
+        indexed = tuple(slice(None) if index in axes else 0 for index in INDICES)
+        for residual, is_stated in parts:
+            mask = np.broadcast_to(is_stated.entries[(*indexed, 0, 0)], row.at.shape) > 0
             count += mask
-            entries = np.broadcast_to(residual, row.at.shape)
+            entries = np.broadcast_to(residual.entries[(*indexed, 0, 0)], row.at.shape)
             if not (row.at[mask] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
             printed[row.at[mask]] = entries[mask]

@@ -27,9 +27,10 @@ row             term in the Lagrangian   multiplier  rate of change of the minim
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+import cvxpy as cp
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.display import Shown, Summary, short
@@ -117,6 +118,25 @@ class Program(Shown, Statement):
             self, solver, time_limit=time_limit, max_iter=max_iter, verbose=verbose, start=start,
             options=options,
         )  # fmt: skip
+
+    def dual(
+        self, objective: cp.Expression, text: str, variables: tuple[cp.Variable, ...],
+        rows: tuple[Row, ...], **changes: Any,
+    ) -> Self:  # fmt: skip
+        """State the dual of this program: it has the same parameters, letters and data.
+
+        `text` is the objective as printed; `changes` are fields of the dual that differ otherwise.
+        """
+        sense = cp.Maximize if self.sense == "minimise" else cp.Minimize
+        fields: dict[str, Any] = {
+            "name": f"{self.name}_dual",
+            "title": f"{self.title}, dual",
+            "source": f"{self.source.removesuffix(' (derived)')} (derived)",
+            "variables": {variable.name(): variable for variable in variables},
+        }
+        return replace(
+            self, objective=sense(objective), objective_text=text, rows=rows, **{**fields, **changes}
+        )
 
     def __str__(self) -> str:
         return text_of(self)

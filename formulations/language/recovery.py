@@ -32,13 +32,13 @@ def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
     return X, as_labels(y)
 
 
-def as_labels(y: ArrayLike) -> Vector:
+def as_labels(y: ArrayLike, name: str = "y") -> Vector:
     """Return labels as -1.0 and +1.0."""
-    y = real_array("y", y)
+    y = real_array(name, y)
     if y.ndim != 1 or len(y) == 0:
-        raise ValueError(f"y must have one dimension and at least one label, not shape {y.shape}")
+        raise ValueError(f"{name} must have one dimension and at least one label, not shape {y.shape}")
     if not np.isin(y, (-1.0, 1.0)).all():
-        raise ValueError(f"y must hold only -1 and +1, not {np.setdiff1d(y, (-1.0, 1.0))[:3]}")
+        raise ValueError(f"{name} must hold only -1 and +1, not {np.setdiff1d(y, (-1.0, 1.0))[:3]}")
     return y
 
 

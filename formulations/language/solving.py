@@ -333,13 +333,13 @@ class _Run:
                 seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose, start=self.start,
             )  # fmt: skip
             self.times = (self.times[0] + solution.build_time, self.times[1] + solution.solve_time)
-            is_final = self._record(solution, number)
+            is_final = self._record(solution, number == 0, self._named(name.lower(), number))
             if is_final or solution.status in _NO_POINT_EXISTS or self.is_unchecked:
                 break
         return is_final or self.residual <= self.solved_residual
 
-    def _record(self, solution: Solution, number: int) -> bool:
-        """Record the solution of attempt `number` (from 0) of a solver; return True if it is the last one.
+    def _record(self, solution: Solution, is_first_attempt: bool, named: str) -> bool:
+        """Record a solution, with the text `named` as its solver; return True if no attempt need follow.
 
         1. A solution without a point is a failure. INFEASIBLE or UNBOUNDED may be wrong on badly scaled data,
            and is returned only if no solver finds a point.
@@ -347,9 +347,9 @@ class _Run:
         3. Any other point is kept if its residual is the smallest so far, and is final if the residual is
            small enough or the caller's limit was reached.
         """
-        name = solution.solver
+        name, solution = solution.solver, replace(solution, solver=named)
         if solution.status in _NO_POINT_EXISTS:
-            self.ruled_out = self.ruled_out or replace(solution, solver=self._named(name, number))
+            self.ruled_out = self.ruled_out or solution
         if not solution.primal:
             self.failures.setdefault(name, "failed")
             return False
@@ -359,29 +359,22 @@ class _Run:
         )
         if is_limit and self.ruled_out is not None:  # INFEASIBLE or UNBOUNDED says more than this point
             return False
-        is_first = not self.failures and number == 0 and solution.status is Status.SOLVED
+        is_first = not self.failures and is_first_attempt and solution.status is Status.SOLVED
         is_reliable = (name.upper(), self.program.kind) != ("HIGHS", "QP")
-        if self.is_unchecked or (is_first and is_reliable):
-            self._keep(solution, 0.0, number)
-            return True
-        residual = conditions(self.program, solution.primal, solution.duals).shortfall
+        is_trusted = self.is_unchecked or (is_first and is_reliable)
+        residual = 0.0 if is_trusted else conditions(self.program, solution.primal, solution.duals).shortfall
         is_solved = residual <= self.solved_residual
-        if is_first and is_solved:
-            self._keep(solution, residual, number)
+        if is_trusted or (is_first and is_solved):
+            self.best, self.residual = solution, residual
             return True
         if self.best is None or residual < self.residual:
             if is_solved and not is_limit:
                 solution = replace(solution, status=Status.SOLVED)
             elif solution.status is Status.SOLVED:
                 solution = replace(solution, status=Status.INACCURATE)
-            self._keep(solution, residual, number)
+            self.best, self.residual = solution, residual
         self.failures[name] = "fell short"
         return is_limit or self.residual <= self.final_residual
-
-    def _keep(self, solution: Solution, residual: float, number: int) -> None:
-        """Make the solution of attempt `number` the best one."""
-        self.best = replace(solution, solver=self._named(solution.solver, number))
-        self.residual = residual
 
     def _named(self, name: str, number: int) -> str:
         """Return a text with the solver's name, the number of its attempts, and the solvers that failed."""

@@ -175,6 +175,16 @@ class Statement:
             return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}
 
 
+def select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
+    """Return the entries of `values` at which the mask is True, as a vector, row by row."""
+    return cp.vec(values, order="C")[np.flatnonzero(mask)]
+
+
+def index_in(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the index of each entry in the vector of :func:`select`, -1 where the mask is False."""
+    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
+
+
 def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the rows of an integer program, marked as rows without multipliers."""
     return tuple(

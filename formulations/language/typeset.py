@@ -41,7 +41,7 @@ from formulations.language.notation.tree import Call, Claim, Definition, Express
 from formulations.language.statement import Statement
 
 _SIGNS = ("=", "≤", "≥", "<", ">")
-_KNOWN = frozenset({*INDICES, "I", "exp", "ln", "max", "min", "sqrt", "tr"})  # need no explanation
+_KNOWN = frozenset({*INDICES, "I", "exp", "ln", "sqrt", "tr"})  # need no explanation
 _TEXT_MARKS = {"star": "*", "plus": "⁺", "minus": "⁻"}
 _LATEX_MARKS = {"star": "*", "plus": "+", "minus": "-"}
 _NO_MULTIPLIER = "–"

@@ -105,7 +105,7 @@ def test_the_latex_is_what_any_latex_sets(program):
     assert latex.isascii()
     assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
         "begin", "end", "text", "mathrm", "quad", "min", "max", "sum", "ln", "tfrac", "sqrt", "tilde", "top",
-        "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "delta",
+        "le", "ge", "in", "pm", "times", "circ", "succeq", "left", "right", "alpha", "beta", "gamma", "delta",
         "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "tau",
         "phi", "psi",
     }  # fmt: skip

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.language.notation import UnreadableError
-from formulations.language.notation.evaluation import UNIT, Value, add, hadamard, number, power, times, where
+from formulations.language.notation.evaluation import UNIT, add, as_value, hadamard, power, times, where
+from formulations.language.notation.parser import UnreadableError
 
 SIZES = {"i": 2, "j": 4}
 FORMS = {"number": (), "row": (3,), "column": (3,), "matrix": (3, 3)}
@@ -18,19 +18,20 @@ PAIRS = list(itertools.product(AXES, AXES))
 
 def drawn(kind, axes, seed):
     array = np.random.default_rng(seed).uniform(0.5, 2.0, (*(SIZES[axis] for axis in axes), *FORMS[kind]))
-    return Value(array, axes, kind == "row")
+    value = as_value(array, axes)
+    return value.transposed() if kind == "row" else value
 
 
 def at(value, place):
     """What a value is at one place of the indices: rows and columns as matrices."""
     array = value.array[tuple(place[axis] for axis in value.axes)]
-    return array[None, :] if value.is_row else array[:, None] if array.ndim == 1 else array
+    return array[None, :] if value.kind == "row" else array[:, None] if array.ndim == 1 else array
 
 
 def same(found, expected, *given):
     """At every place of the indices of what is given."""
     axes = sorted({axis for value in given for axis in value.axes})
-    assert found.axes == tuple(axes)
+    assert found.axes == "".join(axes)
     for places in itertools.product(*(range(SIZES[axis]) for axis in axes)):
         place = dict(zip(axes, places, strict=True))
         one = np.asarray(expected(*(at(value, place) for value in given)))
@@ -65,7 +66,7 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     c = drawn("number", axes[0], 2)
     same(add(c, b, -1, broadcast=True), lambda p, q: p - q, c, b)
     same(add(b, c, -1, broadcast=True), lambda p, q: p - q, b, c)
-    mask = Value((c.array > 1.2).astype(float), c.axes)
+    mask = as_value(c.array > 1.2, c.axes)
     same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
 
 
@@ -81,16 +82,20 @@ def test_what_has_no_product_is_refused(left, right):
             add(drawn(one, (), 0), drawn(other, (), 1))
         with pytest.raises(UnreadableError, match="joins vectors"):
             hadamard(drawn(one, (), 0), drawn(other, (), 1))
-    short = Value(np.ones(2))
+    short = as_value(np.ones(2))
     for function in (add, hadamard):
         with pytest.raises(UnreadableError):
             function(drawn("column", (), 0), short)
     with pytest.raises(UnreadableError, match="of another size"):
         times(drawn("matrix", (), 0), short)
     with pytest.raises(UnreadableError, match="not square"):
-        power(Value(np.ones((2, 3))), number(-1.0))
-    for base, exponent in ((drawn("column", (), 0), number(2.0)), (UNIT, number(-1.0)), (number(1.0), short)):
+        power(as_value(np.ones((2, 3))), as_value(-1.0))
+    for base, exponent in (
+        (drawn("column", (), 0), as_value(2.0)),
+        (UNIT, as_value(-1.0)),
+        (as_value(1.0), short),
+    ):
         with pytest.raises(UnreadableError):
             power(base, exponent)
     with pytest.raises(UnreadableError, match="only the inverse and the root"):
-        power(drawn("matrix", (), 0), number(2.0))
+        power(drawn("matrix", (), 0), as_value(2.0))

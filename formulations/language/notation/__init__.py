@@ -27,7 +27,8 @@ The plain text
 
 Examples
 --------
->>> from formulations.language.notation import Scope, read_expression
+>>> from formulations.language.notation.evaluation import Scope
+>>> from formulations.language.notation.parser import read_expression
 >>> scope = Scope({"w": [3.0, 4.0], "C": [1.0, 2.0], "ξ": [1.0, 0.5]})
 >>> float(scope.value(read_expression("½‖w‖² + Σᵢ Cᵢ ξᵢ")).array)
 14.5
@@ -35,18 +36,3 @@ Examples
 Traceback (most recent call last):
 formulations.language.notation.parser.UnreadableError: a factor is missing at its end of '½‖w‖² + '
 """
-
-from formulations.language.notation.evaluation import Scope
-from formulations.language.notation.parser import (
-    UnreadableError,
-    read_definition,
-    read_expression,
-    read_formula,
-    read_row,
-)
-from formulations.language.notation.printing import latex_of_claims, latex_of_expression
-
-__all__ = [
-    "Scope", "UnreadableError", "latex_of_claims", "latex_of_expression", "read_definition",
-    "read_expression", "read_formula", "read_row",
-]  # fmt: skip

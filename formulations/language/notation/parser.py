@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from formulations.language.notation import tree as t
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 INDICES = "ijkl"  # the letters that are indices
 TILDE = "\u0303"  # the combining character over the letter before it
 # Names of functions; any other run of letters is a product.
-_FUNCTIONS = ("ent", "Ent", "exp", "ln", "max", "min", "sqrt", "tr")
+_FUNCTIONS = ("ent", "Ent", "exp", "ln", "sqrt", "tr")
 
 _SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))  # each with the text of its token
 _ABBREVIATIONS = {"½": "(1/2)", "¼": "(1/4)", "¾": "(3/4)", "²": "^{2}", "³": "^{3}", "⁻¹": "^{−1}"}
@@ -174,20 +174,17 @@ class _Cursor:
 
 def read_expression(formula: str, functions: Collection[str] = ()) -> t.Expression:
     """Return the tree of an expression; `functions` are the letters that are functions, as H of "H(v)"."""
-    tree: t.Expression = _tree("sum", formula, frozenset(functions))
-    return tree
+    return cast(t.Expression, _tree("sum", formula, frozenset(functions)))
 
 
 def read_row(formula: str, functions: Collection[str] = ()) -> tuple[t.Claim, ...]:
     """Return the relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
-    claims: tuple[t.Claim, ...] = _tree("claims", formula, frozenset(functions))
-    return claims
+    return cast(tuple[t.Claim, ...], _tree("claims", formula, frozenset(functions)))
 
 
 def read_definition(formula: str, functions: Collection[str] = ()) -> t.Definition:
     """Return the tree of a definition such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
-    definition: t.Definition = _tree("definition", formula, frozenset(functions))
-    return definition
+    return cast(t.Definition, _tree("definition", formula, frozenset(functions)))
 
 
 def read_formula(formula: str, functions: Collection[str] = ()) -> t.Expression | tuple[t.Claim, ...]:
@@ -336,8 +333,8 @@ class _Parser(_Cursor):
             return t.Norm(self.inside(self.sum, "‖"))
         if token.kind == "word":
             return self.call(self.take().text)
-        if token.text == "Σ" and self._is_summation():
-            return self.summation()
+        if token.text == "Σ" and (summation := self.summation()) is not None:
+            return summation
         if token.kind != "letter":
             raise self.error_here("a factor is missing")
         letter = self.letter()
@@ -368,48 +365,35 @@ class _Parser(_Cursor):
 
     # -- summations --------------------------------------------------------------------------------
 
-    def _is_summation(self) -> bool:
-        """Return True if this Σ has a subscript with an index or a relation: a summation, not the letter."""
-        if self.tokens[self.index + 1].kind != "_{":
-            return False
-        after = self.tokens[self.index + 2]
-        depth, signs = 1, []
-        for token in self.tokens[self.index + 2 :]:
-            depth += {"_{": 1, "^{": 1, "}": -1}.get(token.kind, 0)
-            if not depth:
-                break
-            signs.append(token.kind)
-        return (after.kind == "letter" and after.text in INDICES) or bool(set(signs).intersection(RELATIONS))
-
-    def summation(self) -> t.Expression:
+    def summation(self) -> t.Expression | None:
+        """Read a summation; return None if this Σ is a letter, with a label or nothing under it: Σ_λ."""
+        start = self.index
+        under: list[str] = []
         self.take("letter")
-        self.take("_{")
-        start, condition = self.index, None
-        indices: tuple[str, ...] = ()
-        while self.next.kind == "letter" and self.next.text in INDICES:
-            indices += (self.take().text,)
-        if self.next.kind == "}" and indices:
+        if self.next.kind == "_{":
             self.take()
-        else:
+            while self.next.kind == "letter":
+                under.append(self.take().text)
+            if self.next.kind != "}":  # more than a label or indices
+                self.index = start + 2
+                condition = self.inside(self.relation, "}")
+                return t.Summation(self._first_index(condition), condition, self.product())
+        if not under or under[0] not in INDICES:
             self.index = start
-            condition = self.inside(self.relation, "}")
-            indices = _first_index(condition)
-            if not indices:
-                raise self.error_here("an index is missing under the sum")
-        return t.Summation(indices, condition, self.product())
+            return None
+        self.take("}")
+        return t.Summation(tuple(under), None, self.product())
+
+    def _first_index(self, condition: t.Relation) -> tuple[str]:
+        """Return the index that a conditional summation runs over, the first one in the condition."""
+        left = condition.left
+        if isinstance(left, t.Letter) and left.name in INDICES:
+            return (left.name,)
+        if isinstance(left, t.Letter) and left.indices:
+            return (left.indices[0].letter,)
+        raise self.error_here("an index is missing under the sum")
 
 
 def _product(factors: list[t.Expression]) -> t.Expression:
     """Return the product of one or several factors."""
     return factors[0] if len(factors) == 1 else t.Product(tuple(factors))
-
-
-def _first_index(condition: t.Relation) -> tuple[str, ...]:
-    """Return the index that a conditional summation runs over, the first one in the condition, or ()."""
-    left = condition.left
-    if isinstance(left, t.Letter):
-        if left.name in INDICES:
-            return (left.name,)
-        if left.indices:
-            return (left.indices[0].letter,)
-    return ()

@@ -4,7 +4,6 @@ In a sentence each formula stands between two ``$``: ``"cost of slack less alpha
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields, is_dataclass
 
 from formulations.language.notation import tree as t
 from formulations.language.notation.parser import GREEK, TILDE, read_formula
@@ -13,7 +12,6 @@ from formulations.language.notation.tree import Claim, Expression
 _COMMANDS = {sign: "\\" + name for name, sign in GREEK.items()}
 _RELATIONS = {"=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "⪰": r"\succeq"}
 _MARKS = {"*": "*", "⁺": "+", "⁻": "-"}
-_LATEX_FUNCTIONS = ("ln", "max", "min")
 
 
 def latex_of_expression(tree: t.Expression) -> str:
@@ -59,31 +57,9 @@ def _braced(latex: str) -> str:
     return latex if len(latex) == 1 or latex in _COMMANDS.values() else f"{{{latex}}}"
 
 
-def _contains(tree: object, kinds: tuple[type, ...]) -> bool:
-    """Return True if some node of the tree is of one of the kinds."""
-    return any(isinstance(node, kinds) for node in t.nodes(tree))
-
-
-def _bracket_size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
-    """Return the LaTeX command for the size of the brackets around a tree, or "" for the ordinary size."""
-    if _contains(tree, (t.Summation,)):
-        return r"\Big"
-    return r"\big" if _bracket_depth(tree) > 1 else ""
-
-
-def _bracket_depth(tree: object) -> int:
-    """Return the depth of nested sums; an exponent is small, and does not count."""
-    if isinstance(tree, tuple):
-        return max((_bracket_depth(part) for part in tree), default=0)
-    if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
-        return 0
-    return max(_bracket_depth(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, t.Sum)
-
-
-def _bracketed(tree: t.Expression) -> str:
-    """Return an expression in brackets of its size."""
-    size = _bracket_size(tree)
-    return f"{size}({latex_of_expression(tree)}{size})"
+def _bracketed(latex: str) -> str:
+    """Return LaTeX in brackets, as large as the sums and brackets in it need."""
+    return rf"\left({latex}\right)" if r"\sum" in latex or "(" in latex else f"({latex})"
 
 
 def _operand(tree: t.Expression) -> str:
@@ -93,13 +69,15 @@ def _operand(tree: t.Expression) -> str:
     needs_none = isinstance(tree, t.Letter | t.Number | t.Norm | t.Stack | t.Matrix) or (
         isinstance(tree, t.Call) and tree.name != "exp"
     )
-    return latex_of_expression(tree) if needs_none else _bracketed(tree)
+    latex = latex_of_expression(tree)
+    return latex if needs_none else _bracketed(latex)
 
 
 def _sum(tree: t.Sum) -> str:
     parts = []
     for sign, term in tree.terms:
-        text = _bracketed(term) if isinstance(term, t.Sum) else latex_of_expression(term)
+        latex = latex_of_expression(term)
+        text = _bracketed(latex) if isinstance(term, t.Sum) else latex
         parts.append(f" {'+' if sign > 0 else '-'} {text}")
     first = parts[0].removeprefix(" + ") if tree.terms[0][0] > 0 else "-" + parts[0].removeprefix(" - ")
     return first + "".join(parts[1:])
@@ -110,7 +88,8 @@ def _product(tree: t.Product) -> str:
     for i, factor in enumerate(tree.factors):
         is_last = i == len(tree.factors) - 1
         needs_brackets = isinstance(factor, t.Sum) or (isinstance(factor, t.Summation) and not is_last)
-        latex = _bracketed(factor) if needs_brackets else latex_of_expression(factor)
+        latex = latex_of_expression(factor)
+        latex = _bracketed(latex) if needs_brackets else latex
         needs_no_space = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
         parts.append(latex if needs_no_space else f" {latex}")
     return "".join(parts)
@@ -132,8 +111,8 @@ def _power(tree: t.Power) -> str:
 
 
 def _norm(tree: t.Norm) -> str:
-    size = r"\Big" if _contains(tree.inner, (t.Summation,)) else ""
-    return rf"{size}\|{latex_of_expression(tree.inner)}{size}\|"
+    latex = latex_of_expression(tree.inner)
+    return rf"\left\|{latex}\right\|" if r"\sum" in latex else rf"\|{latex}\|"
 
 
 def _call(tree: t.Call) -> str:
@@ -142,23 +121,22 @@ def _call(tree: t.Call) -> str:
         return f"e^{{{arguments}}}"
     if tree.name == "sqrt":
         return rf"\sqrt{{{arguments}}}"
-    name = "\\" + tree.name if tree.name in _LATEX_FUNCTIONS else rf"\mathrm{{{tree.name}}}"
+    name = r"\ln" if tree.name == "ln" else rf"\mathrm{{{tree.name}}}"
     if len(tree.name) == 1:
         name = _COMMANDS.get(tree.name, tree.name)
     without_brackets = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Summation)
-    size = _bracket_size(tree.arguments)
-    return f"{name} {arguments}" if without_brackets else f"{name}{size}({arguments}{size})"
+    return f"{name} {arguments}" if without_brackets else name + _bracketed(arguments)
 
 
 def _summation(tree: t.Summation) -> str:
     below = "".join(tree.indices) if tree.condition is None else latex_of_relation(tree.condition)
-    body = _bracketed(tree.body) if isinstance(tree.body, t.Sum) else latex_of_expression(tree.body)
+    body = latex_of_expression(tree.body)
+    body = _bracketed(body) if isinstance(tree.body, t.Sum) else body
     return rf"\sum_{_braced(below.replace(' < ', '<').replace(' > ', '>'))} {body}"
 
 
 def _stack(tree: t.Stack) -> str:
-    size = r"\big" if _contains(tree, (t.Summation,)) else ""
-    return f"{size}(" + r",\, ".join(latex_of_expression(part) for part in tree.parts) + f"{size})"
+    return _bracketed(r",\, ".join(latex_of_expression(part) for part in tree.parts))
 
 
 def _matrix(tree: t.Matrix) -> str:
