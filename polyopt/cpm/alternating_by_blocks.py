@@ -17,17 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from formulations.families import Families, margin_family
-from formulations.language.clock import Clock, interrupted
+from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.base.progress import counted, tell
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
-from polyopt.cpm.block_ascent import no_pairs
 from polyopt.cpm.certificate_by_blocks import Multipliers, certify_faces
 from polyopt.cpm.face_ascent_by_blocks import (
     MIN_HINGE_DECREASE,
     FaceAscents,
-    Vector,
     assign_block,
     assign_faces,
     scaled,
@@ -264,10 +263,7 @@ class Rounds:
         """Take a round of all faces together; return the status that cut it off, or None."""
         resumed, self._resumed = self._resumed, None
         ascents.assign(assigning, None if resumed is None else resumed[1])
-        try:
-            status = ascents.run(self.tol, self.clock, lambda loop: self._save(assigning, loop=loop))
-        except KeyboardInterrupt:
-            status = interrupted()
+        status = ascents.run(self.tol, self.clock, lambda loop: self._save(assigning, loop=loop))
         cut_off = status if status in _CUT_OFF else None
         if cut_off is not None and self._best is not None:
             return cut_off
@@ -315,7 +311,7 @@ class Rounds:
         by_block = self.executor.each(
             assign_block, [(self.pair, scaled(assigning, self.scale))] * self.executor.count
         )
-        point = (Multipliers(*no_pairs()[:3]), faces, self.scale, MIN_HINGE_DECREASE)
+        point = (Multipliers.none(), faces, self.scale, MIN_HINGE_DECREASE)
         losses = merge(
             self.executor.each(weigh_block, [(self.pair, assigned, *point) for assigned in by_block])
         )

@@ -84,7 +84,7 @@ def _fit_pair(
         assigning = np.zeros((1, summary.m + 1))
     else:
         half = Clock(None if clock.left is None else 0.5 * clock.left)
-        assigning = Passes(executor, pair, summary, K, half, save, scale, seed).run()["W"]
+        assigning = Passes(executor, pair, summary, K, save, scale, seed).solve(half)["W"]
     solution, machine._proof = rounds.run(assigning)
     machine.solver_, machine.n_iter_ = solver, max(solution.iterations, 1)
     machine._set_solution(solution)

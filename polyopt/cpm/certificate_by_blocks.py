@@ -51,11 +51,21 @@ class AssignedBlock(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """The nonzero multipliers of a block, one entry per pair of a sample and a face."""
+    """Multipliers of some pairs of a sample of a block and a face; those of all other pairs are 0."""
 
     rows: NDArray[np.integer]  # sample
     faces: NDArray[np.integer]  # face
     alpha: Vector  # multiplier
+
+    @classmethod
+    def of(cls, alpha: Vector, rows: NDArray[np.integer], faces: NDArray[np.integer]) -> "Multipliers":
+        """Return the multipliers of some pairs, for those of all pairs, alpha (n, K)."""
+        return cls(rows.astype(np.int32), faces.astype(np.int32), alpha[rows, faces])
+
+    @classmethod
+    def none(cls) -> "Multipliers":
+        """Return the multipliers of no pairs."""
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
 
 
 def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) -> Tally:

@@ -33,6 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, in_lanes, stretches
@@ -54,6 +56,9 @@ class Options:
     faces_to_sweep: int = 8  # active pairs per active sample above which sweeps are cheaper than climbs
     climb_sweeps: int = 5  # number of sweeps over the active samples that then replace the climbs
     entries_per_call: int = 1 << 26  # matrix entries per call of the climb: 0.1 s until the clock is checked
+    min_bound_rise_rel: float = 1e-13  # relative rise of the bound that counts as progress
+    max_gap_ratio: float = 0.99  # ratio to the smallest gap before, below which a gap counts as progress
+    max_idle_scans: int = 30  # scans without progress after which a run has stalled
 
 
 OPTIONS = Options()
@@ -204,6 +209,22 @@ class FaceAscent:
         # Active samples of each face, ascending; they include all samples with a positive multiplier.
         self._active_samples: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._group_positives()
+
+    def begin_at(
+        self, W: Vector, samples: NDArray[np.integer], faces: NDArray[np.integer], alpha: Vector
+    ) -> None:
+        """Continue from the faces W (K, m+1), and multipliers `alpha` of some pairs; all others are 0.
+
+        For a block of the samples: W are the faces of the multipliers of all samples.
+        """
+        self.W[:], self.alpha[samples, faces] = W, alpha
+        self._reset_active()
+
+    def active_pairs(self) -> tuple[Integers, NDArray[np.int32]]:
+        """Return the samples and the faces of the active pairs at the last scan, face by face."""
+        samples = [self._active_with_positives(k) for k in range(len(self.W))]
+        faces = np.repeat(np.arange(len(samples), dtype=np.int32), [len(each) for each in samples])
+        return np.concatenate(samples), faces
 
     @property
     def primal(self) -> Vector:
@@ -405,3 +426,23 @@ class FaceAscent:
         for values in (self.W, self.loss_on_negatives, self._alpha_sums, self._is_climbed, self._accuracy):
             values[faces] = values[k]
         self.scores[:, faces] = self.scores[:, [k]]
+
+
+@dataclass
+class StallDetector:
+    """A stopping test for runs whose bound no longer rises and whose gap no longer falls, scan by scan."""
+
+    bound: float = -np.inf  # the largest
+    gap: float = np.inf  # the smallest
+    idle_scans: int = 0
+
+    def stop_status(self, bound: float, gap: float, clock: Clock) -> Status | None:
+        """Return STALLED or TIME_LIMIT if the run must stop after this scan, else None."""
+        bound_rises = bound > self.bound + OPTIONS.min_bound_rise_rel * abs(bound)
+        if bound_rises or gap < OPTIONS.max_gap_ratio * self.gap:
+            self.bound, self.gap, self.idle_scans = max(bound, self.bound), min(gap, self.gap), 0
+        else:
+            self.idle_scans += 1
+        if self.idle_scans >= OPTIONS.max_idle_scans:
+            return Status.STALLED
+        return Status.TIME_LIMIT if clock.is_over else None

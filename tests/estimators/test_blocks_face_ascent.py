@@ -209,7 +209,7 @@ def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch,
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(face_ascent, "climb_pairs", interrupted)
+    monkeypatch.setattr(face_ascent.FaceAscents, "_climb", interrupted)
     shorts.append(quietly(machine(), source, faces=start))
     assert shorts[-1].solution_.status is Status.INTERRUPTED
     for short in shorts:

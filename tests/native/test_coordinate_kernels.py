@@ -7,7 +7,6 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
-from polyopt.cpm.block_ascent import _climb_pairs
 from polyopt.linalg.rows import as_rows, in_lanes
 from polyopt.optim.coordinate_ascent import _copies, _scan, _sweep, add_rows, climb_face, square_lengths
 
@@ -236,49 +235,3 @@ def test_a_climb_over_no_samples_ends():
     rows, none, w = as_rows(np.ones((2, 3))), np.zeros(0), np.ones(4)
     assert climb_face(rows, 1.0, none, none, none, np.arange(0), none, w, 0.0, 5, 0) == 1
     assert w.tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_pass_over_pairs_is_plain_loops(form):
-    """Pairs beyond the resting slope of their face fall asleep; the others make the exact step."""
-    asleep = check_pairs(np.random.default_rng(1), form, 3, 20, 5, 60)
-    assert 0 < asleep < 60
-
-
-def check_pairs(rng, form, K, n, m, r):
-    """Make a pass over r pairs, and return how many fell asleep."""
-    X, rows, y, caps, _ = problem(K, form, rng, n, m)
-    A, caps, r = lifted(X), anywhere(rng, caps[:, 0]), r if n else 0
-    chosen, faces, at = (
-        anywhere(rng, each)
-        for each in (rng.integers(0, n, r) if n else np.arange(0), rng.integers(0, K, r), rng.permutation(r))
-    )
-    alpha = anywhere(rng, np.zeros(r))
-    alpha[at] = np.where(rng.random(r) < 0.5, 0.0, 1.0) * caps[chosen]
-    W, rests, worst = (
-        anywhere(rng, rng.normal(size=(K, m + 1))),
-        anywhere(rng, rng.choice([0.3, 1.0, 9.0], K)),
-        anywhere(rng, np.zeros(K)),
-    )
-    awake, squares = anywhere(rng, np.ones(r, bool)), square_lengths(rows, SCALE)
-    mu, V, asleep, most = alpha.copy(), W.copy(), np.zeros(r, bool), np.zeros(K)
-    for i, k, j in zip(chosen, faces, at, strict=True):
-        slope = 1.0 - y[i] * (A[i] @ V[k])
-        if (mu[j] <= 0 and slope < -rests[k]) or (mu[j] >= caps[i] and slope > rests[k]):
-            asleep[j] = True
-            continue
-        most[k] = max(most[k], slope if mu[j] < caps[i] else 0.0, -slope if mu[j] > 0 else 0.0)
-        after = min(max(mu[j] + 2 * slope / squares[i], 0.0), caps[i])
-        V[k] += 0.5 * y[i] * (after - mu[j]) * A[i]
-        mu[j] = after
-    _climb_pairs(*parts(rows), SCALE, y, caps, squares, chosen, faces, at, alpha, awake, W, rests, worst)
-    assert np.array_equal(~awake, asleep)
-    assert_near(alpha, mu, abs=1e-11)
-    assert pytest.approx(V, abs=1e-11) == W
-    assert_near(worst, most, abs=1e-11)
-    return asleep.sum()
-
-
-@drawn_calls("climb_pairs")
-def test_drawn_pairs(rng):
-    check_pairs(rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9]), length(rng), length(rng), length(rng))
