@@ -73,7 +73,7 @@ def _fit_pair(
         solver=solver,
     )  # fmt: skip
     rounds = Rounds(
-        executor, pair, clock, save, ascents, scale, tol=1e-8 if ascents is None else 0.1 * machine.tol,
+        executor, pair, clock, save, ascents, tol=1e-8 if ascents is None else 0.1 * machine.tol,
         max_rounds=machine.max_iter, min_decrease=0.1 * machine.tol,
     )  # fmt: skip
     if save.state is not None and "assigning" in save.state:

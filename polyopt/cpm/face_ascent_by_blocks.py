@@ -34,7 +34,7 @@ from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally, merge
 from polyopt.cpm.certificate_by_blocks import (
     AssignedBlock,
     Multipliers,
-    certify_halves,
+    certify_multipliers,
     implied_faces,
     reduce_dual,
     reduce_primal,
@@ -48,14 +48,12 @@ from polyopt.scale.sources import Samples
 
 Assignment = NDArray[np.integer[Any]]  # (n,): the face of each sample outside, -1 for samples inside
 
-MIN_HINGE_DECREASE = 1e-7
-"""Decrease of a hinge above which a positive changes its face."""
-
 
 @dataclass(frozen=True)
 class Options:
     """Numbers of the ascent.
 
+    min_hinge_decrease: decrease of a hinge above which a positive changes its face.
     start_sweeps: sweeps from multipliers of 0.
     max_scans, max_passes: scans, and passes of a climb between two scans, at most.
     max_gathered_entries: entries of the rows that are gathered at most.
@@ -65,6 +63,7 @@ class Options:
     max_entry_single, min_tol_single: largest entry and smallest tolerance for scans in single precision.
     """
 
+    min_hinge_decrease: float = 1e-7
     start_sweeps: int = 2
     max_scans: int = 1000
     max_passes: int = 1000
@@ -127,7 +126,7 @@ class FaceAscents:
                 assigned = self._assigned[number][rows]
                 is_kept = (assigned < 0) | (assigned == faces)
                 self._multipliers[number] = Multipliers(rows[is_kept], faces[is_kept], alpha[is_kept])
-            self._W = implied_faces(self._reduce_dual(), self._scale)[1]
+            self._W = implied_faces(self._reduce_dual())
             self._begin_round()
 
     def run(self, tol: float, clock: Clock, save: Callable[[dict[str, Any]], None]) -> Status:
@@ -154,20 +153,18 @@ class FaceAscents:
         except KeyboardInterrupt:
             return interrupted()
 
-    def prove(
-        self, tol: float, assigning: Vector | None = None
-    ) -> tuple[Vector, list[Certificate], Tally]:  # fmt: skip
+    def prove(self, tol: float, assigning: Vector | None = None) -> tuple[Vector, Certificate, Tally]:
         """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower.
 
-        Returns: the faces (K, m+1), halves of their certificates, and the tally of the samples' losses.
+        Returns: the faces (K, m+1), their certificate, and the tally of :func:`reduce_primal`.
         """
         dual = self._reduce_dual()
-        W = implied_faces(dual, self._scale)[1]
+        W = implied_faces(dual)
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
-            losses = merge(self._each(weigh_block, faces, self._scale, MIN_HINGE_DECREASE))
-            proofs.append((faces, certify_halves(dual, losses, faces, self._scale, tol), losses))
-        return min(proofs, key=lambda proof: sum(half.primal_value for half in proof[1]))
+            primal = merge(self._each(weigh_block, faces))
+            proofs.append((faces, certify_multipliers(dual, primal, faces, tol), primal))
+        return min(proofs, key=lambda proof: proof[1].primal_value)
 
     def _reduce_dual(self) -> Tally:
         return merge(self._each(pull_block, len(self._W)))
@@ -175,7 +172,11 @@ class FaceAscents:
     def _each(self, step: Callable[..., Any], *arguments: Any, clock: Clock | None = None) -> list[Any]:
         """Return the results of a step on all blocks, with their assignments and multipliers."""
         blocks = zip(self._assigned, self._multipliers, strict=True)
-        return list(self._executor.each(step, [(self._pair, *block, *arguments) for block in blocks], clock))
+        return list(
+            self._executor.each(
+                step, [(self._pair, self._scale, *block, *arguments) for block in blocks], clock
+            )
+        )
 
     # -- sweeps, scans and climbs ----------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class FaceAscents:
         seed = self._seed, self._passes
         order = np.random.default_rng(seed).permutation(full).tolist()
         stops = [
-            (number, (self._pair, self._assigned[number], self._multipliers[number], self._scale,
+            (number, (self._pair, self._scale, self._assigned[number], self._multipliers[number],
                       is_restricted, (*seed, number)))
             for number in order
         ]  # fmt: skip
@@ -197,7 +198,7 @@ class FaceAscents:
     def _scan(self, tol: float, clock: Clock) -> tuple[float, float, NDArray[np.bool_]]:
         """Scan all samples and find the active pairs; return objective, bound, and the mask of open faces."""
         is_single = self._is_small and tol >= self._options.min_tol_single
-        results = self._each(scan_block, self._W, self._scale, is_single, clock=clock)
+        results = self._each(scan_block, self._W, is_single, clock=clock)
         losses, self._multipliers, entries = map(list, zip(*results, strict=True))
         self.scans += 1
         self._width = sum(entries) / max(sum(map(len, self._assigned)), 1)
@@ -270,39 +271,39 @@ def assign_faces(X: Any, outside: NDArray[np.bool_], faces: NDArray[np.float64])
 
 
 def sweep_block(
-    W: Vector, samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers,
-    scale: float, is_restricted: bool, seed: tuple[int, ...],
+    W: Vector, samples: Samples, number: int, pair: Pair, scale: float, assigned: Assignment,
+    multipliers: Multipliers, is_restricted: bool, seed: tuple[int, ...],
 ) -> tuple[Vector, Multipliers]:  # fmt: skip
     """Sweep a block; return the faces and the multipliers."""
-    block = _block(samples, pair, assigned)
-    ascent = _ascent(block, multipliers, W, scale, seed=seed)
+    ascent = _ascent(_block(samples, pair, scale, assigned), multipliers, W, seed=seed)
     ascent.sweep(np.unique(multipliers.rows).astype(np.int64) if is_restricted else None)
     return ascent.W, Multipliers.of(ascent.alpha, *np.nonzero(ascent.alpha))
 
 
 def scan_block(
-    samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers, W: Vector,
-    scale: float, is_single: bool,
+    samples: Samples, number: int, pair: Pair, scale: float, assigned: Assignment, multipliers: Multipliers,
+    W: Vector, is_single: bool,
 ) -> tuple[Vector, Multipliers, int]:  # fmt: skip
     """Return the loss of a block on every face (K,), the active pairs, and the entries of X."""
     if not len(assigned):
         return np.zeros(len(W)), multipliers, 0
-    block = _block(samples, pair, assigned)
-    ascent = _ascent(block, multipliers, W, scale, is_single=is_single)
+    block = _block(samples, pair, scale, assigned)
+    ascent = _ascent(block, multipliers, W, is_single=is_single)
     ascent.scan()
     losses = ascent.values_at(ascent.loss_on_negatives, ascent.scores)
     return losses, Multipliers.of(ascent.alpha, *ascent.active_pairs()), block.X.size
 
 
 def _ascent(
-    block: AssignedBlock, multipliers: Multipliers, W: Vector, scale: float, *, is_single: bool = False,
+    block: AssignedBlock, multipliers: Multipliers, W: Vector, *, is_single: bool = False,
     seed: tuple[int, ...] = (0,),
 ) -> FaceAscent:  # fmt: skip
     """Return the ascent of a block at the faces W of the multipliers of all blocks."""
     y, caps = np.where(block.outside, 1.0, -1.0), np.repeat(block.costs[:, None], len(W), axis=1)
     ascent = FaceAscent(
-        as_rows(block.X), y, caps, block.assigned.astype(np.int64), scale=scale, single=is_single, seed=seed
-    )
+        as_rows(block.X), y, caps, block.assigned.astype(np.int64), scale=block.scale, single=is_single,
+        seed=seed,
+    )  # fmt: skip
     ascent.begin_at(W, *multipliers)
     return ascent
 
@@ -313,23 +314,22 @@ def gather_rows(samples: Samples, number: int, pair: Pair, rows: NDArray[np.int3
 
 
 def pull_block(
-    samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers, n_faces: int
-) -> Tally:
-    """Return Σ α_ik and ½ Σ α_ik y_i x̃_i of a block's multipliers."""
-    return reduce_dual(_block(samples, pair, assigned), multipliers, n_faces)
+    samples: Samples, number: int, pair: Pair, scale: float, assigned: Assignment, multipliers: Multipliers,
+    n_faces: int,
+) -> Tally:  # fmt: skip
+    """Return the sums of the dual value at a block's multipliers (:func:`reduce_dual`)."""
+    return reduce_dual(_block(samples, pair, scale, assigned), multipliers, n_faces)
 
 
 def weigh_block(
-    samples: Samples, number: int, pair: Pair, assigned: Assignment, multipliers: Multipliers, W: Vector,
-    scale: float, min_decrease: float,
+    samples: Samples, number: int, pair: Pair, scale: float, assigned: Assignment, multipliers: Multipliers,
+    W: Vector,
 ) -> Tally:  # fmt: skip
-    """Return the loss of a block at the faces W (K, m+1), with the violation of every optimality condition.
-
-    min_decrease: decrease of its hinge above which a sample outside changes its face.
-    """
-    return reduce_primal(_block(samples, pair, assigned), multipliers, W, scale, min_decrease)
+    """Return the losses and violations of a block at the faces W (K, m+1) (:func:`reduce_primal`)."""
+    block = _block(samples, pair, scale, assigned)
+    return reduce_primal(block, multipliers, W, OPTIONS.min_hinge_decrease)
 
 
-def _block(samples: Samples, pair: Pair, assigned: Assignment) -> AssignedBlock:
+def _block(samples: Samples, pair: Pair, scale: float, assigned: Assignment) -> AssignedBlock:
     X, outside, weights = two_classes(samples, pair)
-    return AssignedBlock(X, outside, pair.C * weights, assigned)
+    return AssignedBlock(X, outside, pair.C * weights, assigned, scale)

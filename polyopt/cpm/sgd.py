@@ -373,6 +373,7 @@ class Epochs(ABC):
     first_measured: first epoch after which the objective is measured; 0 for the start.
     result, result_objective: faces to be returned (K, m+1), and their objective, inf if it was not measured.
     history: a record of each epoch, and with the number 0 that of a measured start.
+    measured: those with a measured objective.
     """
 
     solver: ClassVar[str]
@@ -381,6 +382,7 @@ class Epochs(ABC):
         self.machine, self.first_measured = machine, first_measured
         self.result, self.result_objective = result, np.inf
         self.history: list[dict[str, float]] = []
+        self.measured: list[dict[str, float]] = []
 
     @abstractmethod
     def epoch(self, clock: Clock) -> None:
@@ -411,19 +413,18 @@ class Epochs(ABC):
 
     def _end_epoch(self, clock: Clock, max_iter: int, tol: float) -> Status | None:
         """Measure the last epoch if it is time to; return the status if it was the last, else None."""
-        measured = [record for record in self.history if not math.isnan(record["objective"])]
         next_measured = self.first_measured
-        if measured:
-            last = int(measured[-1]["epoch"])
+        if self.measured:
+            last = int(self.measured[-1]["epoch"])
             next_measured = max(last + 1, int(OPTIONS.measured_epoch_ratio * last))
         time_is_up = clock.is_over
         if self.made >= min(next_measured, max_iter) or time_is_up:
             self.measure(clock)
-            measured.append(self.history[-1])
+            self.measured.append(self.history[-1])
         tell(self.history[-1])
         if time_is_up:
             return Status.TIME_LIMIT
-        objectives = [record["objective"] for record in measured if record["epoch"] > 0]
+        objectives = [record["objective"] for record in self.measured if record["epoch"] > 0]
         recent = objectives[-OPTIONS.n_agreeing :]
         if len(recent) == OPTIONS.n_agreeing and max(recent) <= (1.0 + tol) * min(objectives):
             return Status.CONVERGED

@@ -185,7 +185,7 @@ class Passes(Epochs):
         self._save()
 
     def _save(self) -> None:
-        names = ("history", "result", "result_objective", "seed")
+        names = ("history", "measured", "result", "result_objective", "seed")
         self.save({name: getattr(self, name) for name in names} | {"machine": self.machine.state})
 
     def _solve_pilot(self, clock: Clock) -> tuple[Vector, int]:
