@@ -277,7 +277,9 @@ def sweep_block(
     """Sweep a block; return the faces and the multipliers."""
     ascent = _ascent(_block(samples, pair, scale, assigned), multipliers, W, seed=seed)
     ascent.sweep(np.unique(multipliers.rows).astype(np.int64) if is_restricted else None)
-    return ascent.W, Multipliers.of(ascent.alpha, *np.nonzero(ascent.alpha))
+    is_active = ascent.alpha > 0.0
+    is_active[multipliers.rows, multipliers.faces] = True  # until the next scan
+    return ascent.W, Multipliers.of(ascent.alpha, *np.nonzero(is_active))
 
 
 def scan_block(
