@@ -83,11 +83,8 @@ class FaceRecipe(NamedTuple):
         is_in_program |= assign_faces(X, selection.is_second, self.faces) == self.face
         if not is_in_program.any():
             return None
-        chosen = selection.rows.copy()
-        chosen[selection.rows] = is_in_program
-        costs = 0.5 * self.pair.C * selection.weights[is_in_program]
         return ReadBlock(
-            samples, chosen, selection.is_second[is_in_program], costs, workspace, intercept=False
+            samples, selection.part(is_in_program), 0.5 * self.pair.C, workspace, intercept=False
         )
 
 
