@@ -233,18 +233,18 @@ class Rounds:
             cut_off = cut_off or (status if status in _CUT_OFF else None)
             self._save(assigning)
         if len(self._solved) == len(assigning):
-            self._record(self._end_round(assigning))
+            self._record(self._end_round(assigning), self._iterations)
         self._solved, self._iterations = [], 0
         return cut_off
 
-    def _record(self, end: _Round) -> None:
+    def _record(self, end: _Round, iterations: int) -> None:
         """Record the end of a round, and keep it if it is the best."""
         if self._best is None or end.objective < self._best.objective:
             self._best = end
         record = {
             "round": float(len(self._history) + 1), "seconds": self.clock.seconds,
             "objective": end.objective, "bound": end.proof.dual_value,
-            "reassigned": float(end.primal.sums["moved"]), "iterations": float(self._iterations),
+            "reassigned": float(end.primal.sums["moved"]), "iterations": float(iterations),
         }  # fmt: skip
         self._history.append(record)
         tell(record)
@@ -258,9 +258,7 @@ class Rounds:
         if cut_off is not None and self._best is not None:
             return cut_off
         found = ascents.prove(self._proof_tol, None if status is Status.SOLVED else assigning)
-        self._iterations = ascents.scans
-        self._record(_Round(assigning, *found, status))
-        self._iterations = 0
+        self._record(_Round(assigning, *found, status), ascents.scans)
         return cut_off
 
     def _solve(self, face: int, assigning: Vector) -> Status:
