@@ -9,6 +9,6 @@ Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_fa
 ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
 Samples in blocks: ``by_blocks``, with ``sgd_by_blocks``, ``alternating_by_blocks`` and
-``face_ascent_by_blocks`` (``block_ascent``). Then ``estimator``, which ``two_sides``, ``stream`` and
-``duals`` (the table of multipliers) complete.
+``face_ascent_by_blocks``. Then ``estimator``, which ``two_sides``, ``stream`` and ``duals`` (the table of
+multipliers) complete.
 """

@@ -17,20 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from formulations.families import Families, margin_family
-from formulations.language.clock import Clock, interrupted
+from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.base.progress import counted, tell
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
-from polyopt.cpm.block_ascent import no_pairs
-from polyopt.cpm.certificate_by_blocks import Multipliers, certify_faces
+from polyopt.cpm.certificate_by_blocks import Multipliers, certify_faces, reassignment_of
 from polyopt.cpm.face_ascent_by_blocks import (
-    MIN_HINGE_DECREASE,
+    OPTIONS,
     FaceAscents,
-    Vector,
     assign_block,
     assign_faces,
-    scaled,
     weigh_block,
 )
 from polyopt.margin.by_blocks import ReadBlock
@@ -85,11 +83,8 @@ class FaceRecipe(NamedTuple):
         is_in_program |= assign_faces(X, selection.is_second, self.faces) == self.face
         if not is_in_program.any():
             return None
-        chosen = selection.rows.copy()
-        chosen[selection.rows] = is_in_program
-        costs = 0.5 * self.pair.C * selection.weights[is_in_program]
         return ReadBlock(
-            samples, chosen, selection.is_second[is_in_program], costs, workspace, intercept=False
+            samples, selection.part(is_in_program), 0.5 * self.pair.C, workspace, intercept=False
         )
 
 
@@ -108,29 +103,27 @@ class SolvedFace(NamedTuple):
 class _Round:
     """The end of a round.
 
-    assigning (K, m+1): the faces that assigned.
-    solved: the solved faces.
-    losses: the tally of :func:`weigh_block`.
+    assigning, faces (K, m+1): the faces that assigned, and the solved ones.
+    proof: the certificate of the solved faces for this assignment.
+    primal: the tally of :func:`weigh_block` at them.
+    status: SOLVED, or the status of the first face that is not solved.
     """
 
     assigning: Vector
-    solved: list[SolvedFace]
-    losses: Tally
+    faces: Vector
+    proof: Certificate
+    primal: Tally
+    status: Status
 
     @property
     def objective(self) -> float:
         """The objective for this assignment."""
-        return float((self.faces**2).sum() + self.losses.sums["inside"] + self.losses.sums["held"])
-
-    @property
-    def faces(self) -> Vector:
-        """The solved faces (K, m+1)."""
-        return np.array([face.v for face in self.solved])
+        return float((self.faces**2).sum() + self.primal.sums["loss"].mid)
 
     @property
     def is_fixed(self) -> bool:
         """True if no positive has a smaller hinge at another face."""
-        return bool(self.losses.worst["stationarity", "assignment"][0] <= MIN_HINGE_DECREASE)
+        return reassignment_of(self.primal).value <= OPTIONS.min_hinge_decrease
 
 
 @dataclass
@@ -138,7 +131,6 @@ class Rounds:
     """The solver.
 
     ascents: the solver of all faces of a round; None for the interior point, face by face.
-    scale: factor of every entry of the samples; 1 for the interior point.
     tol: relative duality gap of a face.
     max_rounds: rounds at most.
     min_decrease: a round that lowers the objective by no more than this ratio is the last.
@@ -149,7 +141,6 @@ class Rounds:
     clock: Clock
     checkpoint: Checkpoint
     ascents: FaceAscents | None
-    scale: float
     tol: float
     max_rounds: int
     min_decrease: float
@@ -208,17 +199,15 @@ class Rounds:
     def _conclude(self, best: _Round, status: Status | None, *notes: str) -> tuple[Solution, Certificate]:
         if status is Status.TIME_LIMIT and self.clock.is_stopped:  # by Ctrl-C, before this round
             status = Status.INTERRUPTED
-        unsolved = next((face.status for face in best.solved if face.status is not Status.SOLVED), None)
         reached = Status.SOLVED if len(best.assigning) == 1 else Status.CONVERGED
-        assignment = best.losses.residual("stationarity", "assignment", 1.0)
-        proof = certify_faces([face.half for face in best.solved], assignment, self._proof_tol, notes)
+        proof = replace(best.proof, note=" ".join(filter(None, (best.proof.note, *notes))))
         # The certificates of the faces must add up to the objective of all faces.
         tolerance = 2.0 * proof.rounding + 1e-9 * abs(best.objective)
         if abs(proof.primal_value - best.objective) > tolerance:
             proof = replace(proof, claim=Claim.NONE, note=_DIFFERENT_ASSIGNMENTS)
         solver = "interior-point" if self.ascents is None else "dual coordinate ascent"
         solution = Solution(
-            status=status or unsolved or reached,
+            status=status or (reached if best.status is Status.SOLVED else best.status),
             primal={"W": best.faces, "held": best.assigning},
             duals={},
             objective=best.objective,
@@ -244,18 +233,18 @@ class Rounds:
             cut_off = cut_off or (status if status in _CUT_OFF else None)
             self._save(assigning)
         if len(self._solved) == len(assigning):
-            self._record(self._with_losses(assigning, self._solved))
+            self._record(self._end_round(assigning), self._iterations)
         self._solved, self._iterations = [], 0
         return cut_off
 
-    def _record(self, end: _Round) -> None:
+    def _record(self, end: _Round, iterations: int) -> None:
         """Record the end of a round, and keep it if it is the best."""
         if self._best is None or end.objective < self._best.objective:
             self._best = end
         record = {
             "round": float(len(self._history) + 1), "seconds": self.clock.seconds,
-            "objective": end.objective, "bound": 2.0 * sum(face.half.dual_value for face in end.solved),
-            "reassigned": float(end.losses.sums["moved"]), "iterations": float(self._iterations),
+            "objective": end.objective, "bound": end.proof.dual_value,
+            "reassigned": float(end.primal.sums["moved"]), "iterations": float(iterations),
         }  # fmt: skip
         self._history.append(record)
         tell(record)
@@ -264,18 +253,12 @@ class Rounds:
         """Take a round of all faces together; return the status that cut it off, or None."""
         resumed, self._resumed = self._resumed, None
         ascents.assign(assigning, None if resumed is None else resumed[1])
-        try:
-            status = ascents.run(self.tol, self.clock, lambda loop: self._save(assigning, loop=loop))
-        except KeyboardInterrupt:
-            status = interrupted()
+        status = ascents.run(self.tol, self.clock, lambda loop: self._save(assigning, loop=loop))
         cut_off = status if status in _CUT_OFF else None
         if cut_off is not None and self._best is not None:
             return cut_off
-        W, halves, losses = ascents.prove(self._proof_tol, None if status is Status.SOLVED else assigning)
-        solved = [SolvedFace(v, half, status) for v, half in zip(W, halves, strict=True)]
-        self._iterations = ascents.scans
-        self._record(_Round(assigning, solved, losses))
-        self._iterations = 0
+        found = ascents.prove(self._proof_tol, None if status is Status.SOLVED else assigning)
+        self._record(_Round(assigning, *found, status), ascents.scans)
         return cut_off
 
     def _solve(self, face: int, assigning: Vector) -> Status:
@@ -309,14 +292,13 @@ class Rounds:
         self._iterations += solution.iterations
         return solution.status
 
-    def _with_losses(self, assigning: Vector, solved: list[SolvedFace]) -> _Round:
-        """Return the end of a round, with the losses of all blocks."""
-        faces = np.array([face.v for face in solved])
-        by_block = self.executor.each(
-            assign_block, [(self.pair, scaled(assigning, self.scale))] * self.executor.count
-        )
-        point = (Multipliers(*no_pairs()[:3]), faces, self.scale, MIN_HINGE_DECREASE)
-        losses = merge(
-            self.executor.each(weigh_block, [(self.pair, assigned, *point) for assigned in by_block])
-        )
-        return _Round(assigning, solved, losses)
+    def _end_round(self, assigning: Vector) -> _Round:
+        """Return the end of a round whose faces are solved, with their losses of all blocks."""
+        faces = np.array([face.v for face in self._solved])
+        assigned = self.executor.each(assign_block, [(self.pair, assigning)] * self.executor.count)
+        arguments = [(self.pair, 1.0, each, Multipliers.none(), faces) for each in assigned]
+        primal = merge(self.executor.each(weigh_block, arguments))
+        halves = [face.half for face in self._solved]
+        proof = certify_faces(halves, reassignment_of(primal), self._proof_tol)
+        unsolved = (face.status for face in self._solved if face.status is not Status.SOLVED)
+        return _Round(assigning, faces, proof, primal, next(unsolved, Status.SOLVED))

@@ -73,7 +73,7 @@ def _fit_pair(
         solver=solver,
     )  # fmt: skip
     rounds = Rounds(
-        executor, pair, clock, save, ascents, scale, tol=1e-8 if ascents is None else 0.1 * machine.tol,
+        executor, pair, clock, save, ascents, tol=1e-8 if ascents is None else 0.1 * machine.tol,
         max_rounds=machine.max_iter, min_decrease=0.1 * machine.tol,
     )  # fmt: skip
     if save.state is not None and "assigning" in save.state:
@@ -84,7 +84,7 @@ def _fit_pair(
         assigning = np.zeros((1, summary.m + 1))
     else:
         half = Clock(None if clock.left is None else 0.5 * clock.left)
-        assigning = Passes(executor, pair, summary, K, half, save, scale, seed).run()["W"]
+        assigning = Passes(executor, pair, summary, K, save, scale, seed).solve(half)["W"]
     solution, machine._proof = rounds.run(assigning)
     machine.solver_, machine.n_iter_ = solver, max(solution.iterations, 1)
     machine._set_solution(solution)

@@ -51,6 +51,7 @@ from formulations.polytope import (
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, relative_gap, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
+from polyopt.certificates.tally import Tally
 from polyopt.cpm.claim import add_penalty, state_faces
 from polyopt.cpm.penalty_term import (
     checked_penalty,
@@ -284,9 +285,14 @@ class CpmPoint:
     penalty: FacePenalty | None = None  # on the weights
 
     @cached_property
+    def margins(self) -> Ball:
+        """Margins y_i W_k·x̃_i, shape (n, K)."""
+        return product(self.geometry.X, self.W.T).signed(self.y[:, None])
+
+    @cached_property
     def hinge_ball(self) -> Ball:
         """Hinges [1 − y_i W_k·x̃_i]_+, shape (n, K)."""
-        return (1.0 - product(self.geometry.X, self.W.T).signed(self.y[:, None])).positive()
+        return (1.0 - self.margins).positive()
 
     @property
     def hinge(self) -> Vector:
@@ -303,18 +309,28 @@ class CpmPoint:
 
         best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
         """
+        size = size_of(self.W, margin, self.penalty)
+        return size + self.total_loss(loss, best_assignment=best_assignment)
+
+    def total_loss(self, loss: Loss = "sum", *, best_assignment: bool = False) -> Ball:
+        """Return the objective's losses of the samples, as of :meth:`value`."""
         hinge = self.hinge_ball
         assigned_loss = hinge.signed(self.Z).sum(axis=1)  # the hinges times Z, without rounding
         negative_loss = assigned_loss if loss == "sum" else hinge.max(axis=1)  # Z is 1 on all faces
         positive_loss = -((-hinge).max(axis=1)) if best_assignment else assigned_loss
         sample_loss = _where(self.y > 0, positive_loss, negative_loss)
-        return self._size(margin) + sample_loss.dot(self.C)
+        return sample_loss.dot(self.C)
 
-    def _size(self, margin: Margin) -> Ball:
-        """Return the objective's terms of W: squared norms and penalty."""
-        squares = Ball(self.W).square_sum(axis=1)
-        size = squares.sum() if margin == "total" else squares.max()
-        return size if self.penalty is None else size + penalty_value(self.penalty, self.W)
+    def hinge_decreases(self) -> Vector:
+        """Return the decrease (n,) of each positive's hinge by another face; 0 for negatives."""
+        return np.where(self.y > 0, (self.hinge * self.Z).sum(axis=1) - self.hinge.min(axis=1), 0.0)
+
+
+def size_of(W: Vector, margin: Margin = "total", penalty: FacePenalty | None = None) -> Ball:
+    """Return the objective's terms of W: squared norms and penalty."""
+    squares = Ball(W).square_sum(axis=1)
+    size = squares.sum() if margin == "total" else squares.max()
+    return size if penalty is None else size + penalty_value(penalty, W)
 
 
 def _where(mask: NDArray[np.bool_], a: Ball, b: Ball) -> Ball:
@@ -340,17 +356,28 @@ def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None)
 
 def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball:
     """Return the dual value at alpha (n, K), clipped to its caps; at least 0, which is a bound anyway."""
+    return bound_from(reduce_dual(point, alpha, loss), margin, point.penalty)
+
+
+def reduce_dual(point: CpmPoint, alpha: Vector, loss: Loss = "sum") -> Tally:
+    """Return the sums of a dual value at alpha (n, K), clipped to its caps: ``alpha``, and ``v`` (m+1, K)."""
     feasible = np.clip(alpha, 0.0, point.costs)
     if loss == "max":
         capped = within_shared_caps(feasible, point.C)
         feasible = np.where((point.y < 0)[:, None], capped, feasible)
     v = transposed_product(point.geometry.X, feasible * point.y[:, None])
+    return Tally(len(point.y), {"alpha": Ball(feasible).sum(), "v": v})
+
+
+def bound_from(dual: Tally, margin: Margin = "total", penalty: FacePenalty | None = None) -> Ball:
+    """Return the dual value of the sums of :func:`reduce_dual`; at least 0, which is a bound anyway."""
+    v: Ball = dual.sums["v"]
     if margin == "total":
-        square = v.square_sum() if point.penalty is None else shrunk_square_sum(point.penalty, v)
+        square = v.square_sum() if penalty is None else shrunk_square_sum(penalty, v)
     else:
         length = v.norm(axis=0).sum()
         square = length * length
-    bound = Ball(feasible).sum() - 0.25 * square
+    bound = dual.sums["alpha"] - 0.25 * square
     return bound if bound.lower > 0.0 else Ball(0.0)
 
 
@@ -418,9 +445,7 @@ def assignment_residual(point: CpmPoint) -> Residual | None:
     """Return the largest decrease of a positive's hinge by another face; None if there is one face."""
     if len(point.W) == 1:
         return None
-    hinge, positive = point.hinge, point.y > 0
-    decrease = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
-    return residual("stationarity", "assignment", decrease, 1.0)
+    return residual("stationarity", "assignment", point.hinge_decreases(), 1.0)
 
 
 def condition_residuals(
@@ -429,38 +454,57 @@ def condition_residuals(
 ) -> list[Residual]:  # fmt: skip
     """Return the residuals of the optimality conditions for the assignment at multipliers alpha (n, K).
 
-    All faces have the same scales, because a face of zeros is exact only up to the rounding of the others.
-
     own_features: True if stationarity is required only for features with nonzero weights.
     """
-    W, y, penalty, K = point.W, point.y[:, None], point.penalty, len(point.W)
-    takes_max = (y < 0) & (loss == "max")  # samples with one slack for all faces
+    W, v = point.W, sample_sums(point.geometry, point.y, alpha)
+    if own_features:
+        v = np.where((W != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1), v, 0.0)
+    size = max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T)
+    conditions = reduce_conditions(point, alpha, loss)
+    return residuals_of(conditions, W, v, size, margin, point.penalty, implied=point.implied)
+
+
+def reduce_conditions(point: CpmPoint, alpha: Vector, loss: Loss = "sum") -> Tally:
+    """Return the worst violations of the conditions on samples, and the largest multiplier and cost."""
+    takes_max = ((point.y < 0) & (loss == "max"))[:, None]  # samples with one slack for all faces
     # ξ (n, K); the multipliers C − α of ξ ≥ 0; and the slack y W·x̃ − 1 + ξ of the margin constraints.
     xi = np.where(takes_max, point.hinge.max(axis=1, keepdims=True), point.hinge)
     unused = np.where(takes_max, point.C[:, None] - alpha.sum(axis=1, keepdims=True), point.costs - alpha)
-    surplus = y * np.asarray(point.geometry.X @ W.T) - 1.0 + xi
-    largest = float(np.abs(alpha).max()) or float(point.C.max())
-    raw_v = v = sample_sums(point.geometry, point.y, alpha)
-    if own_features:
-        raw_v = v = np.where((W != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1), v, 0.0)
-    if penalty is not None:
-        v = penalty.shrunk(raw_v)
-    theta = np.ones(K) if margin == "total" else margin_weights(v)
+    products = np.abs(alpha * (point.margins.mid - 1.0 + xi))
+    largest = {"multiplier": float(np.abs(alpha).max()), "cost": float(point.C.max())}
+    tally = Tally(len(point.y), largest=largest)
+    for k in range(len(point.W)):
+        tally.note("sign", f"margin(face {k})", -alpha[:, k])
+        tally.note("complementarity", f"margin(face {k})", products[:, k])
+    tally.note("sign", "slack", -unused.min(axis=1))
+    tally.note("complementarity", "slack", np.abs(unused * xi).max(axis=1))
+    return tally
+
+
+def residuals_of(
+    conditions: Tally, W: Vector, v: Vector, size: float, margin: Margin = "total",
+    penalty: FacePenalty | None = None, *, implied: bool = False,
+) -> list[Residual]:  # fmt: skip
+    """Return the residuals of all conditions from :func:`reduce_conditions` over all samples.
+
+    All faces have the same scales, because a face of zeros is exact only up to the rounding of the others.
+
+    v (K, m+1): the sums v_k; `size` is the largest sum of their absolute terms.
+    implied: True if W was computed from v.
+    """
+    largest = conditions.largest["multiplier"] or conditions.largest["cost"]
+    raw_v, v = v, v if penalty is None else penalty.shrunk(v)
+    theta = np.ones(len(W)) if margin == "total" else margin_weights(v)
     gradient = 2 * theta[:, None] * W  # equal to v at a stationary point
-    scale = max(
-        float(np.abs(gradient).max()),
-        float(np.abs(raw_v).max()),
-        _MIN_SCALE * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
-    )
+    scale = max(float(np.abs(gradient).max()), float(np.abs(raw_v).max()), _MIN_SCALE * size)
     residuals = []
-    for k in range(K):
-        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
-        if not point.implied:
+    for k in range(len(W)):
+        residuals.append(conditions.residual("sign", f"margin(face {k})", largest))
+        if not implied:
             residuals.append(residual("stationarity", f"w(face {k})", np.abs(gradient[k] - v[k]), scale))
-        products = np.abs(alpha[:, k] * surplus[:, k])
-        residuals.append(residual("complementarity", f"margin(face {k})", products, largest))
-    residuals.append(residual("sign", "slack", -unused.min(axis=1), largest))
-    residuals.append(residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), largest))
+        residuals.append(conditions.residual("complementarity", f"margin(face {k})", largest))
+    residuals.append(conditions.residual("sign", "slack", largest))
+    residuals.append(conditions.residual("complementarity", "slack", largest))
     if margin == "worst":
         squares = (W**2).sum(axis=1)
         products = theta * (squares.max() - squares)

@@ -37,7 +37,7 @@ from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_assignment
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.linalg.rows import Rows, as_rows
-from polyopt.optim.coordinate_ascent import FaceAscent
+from polyopt.optim.coordinate_ascent import FaceAscent, StallDetector
 from polyopt.optim.rounds import MIN_REL_DECREASE
 
 Assignment = NDArray[np.int64]
@@ -50,9 +50,6 @@ class Options:
     single_min_entries: int = 1 << 21  # entries of X, times K, above which scans may be in single precision
     single_max_entry: float = 1e4  # largest absolute entry of X for scans in single precision
     single_min_tol: float = 1e-5  # smallest tolerance for scans in single precision (about six digits)
-    min_bound_rise_rel: float = 1e-13  # relative rise of the bound that counts as progress
-    max_gap_ratio: float = 0.99  # ratio to the smallest gap before, below which a gap counts as progress
-    max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
     start_sweeps: int = 2  # sweeps over all samples from α = 0
     max_climbs: int = 1000  # largest number of climbs, each with a scan, for one assignment
     tol_factor: float = 0.3  # factor of the tolerance if a solved round has raised the objective
@@ -86,7 +83,7 @@ def solve_cpm_dual(
     ascent = create_ascent(X, y, C, n_faces, assignment, scale=scale, tol=tol, seed=seed, options=options)
     build_time = clock.seconds
     history: list[dict[str, float]] = []
-    status, stall_detector = Status.ITERATION_LIMIT, _StallDetector(options)
+    status, stall_detector = Status.ITERATION_LIMIT, StallDetector()
     try:
         ascent.sweep(times=options.start_sweeps)
         for _ in range(max_iter):
@@ -100,7 +97,7 @@ def solve_cpm_dual(
                     status = Status.SOLVED
                     break
                 ascent.single = False
-            stop = stall_detector.stop_status(ascent, clock)
+            stop = stall_detector.stop_status(float(ascent.dual.sum()), ascent.gap, clock)
             if stop is not None:
                 status = stop
                 break
@@ -131,25 +128,6 @@ def create_ascent(
     single = is_large and largest < options.single_max_entry and tol >= options.single_min_tol
     caps = np.repeat(C[:, None], n_faces, axis=1)
     return FaceAscent(rows, y, caps, checked_assignment, scale=scale, single=single, seed=seed)
-
-
-class _StallDetector:
-    """A stopping test for runs whose bound no longer rises and whose gap no longer falls."""
-
-    def __init__(self, options: Options) -> None:
-        self._bound, self._gap, self._idle_rounds, self._options = -np.inf, np.inf, 0, options
-
-    def stop_status(self, ascent: FaceAscent, clock: Clock) -> Status | None:
-        """Return STALLED or TIME_LIMIT if the run must stop after this round, else None."""
-        bound, gap, options = float(ascent.dual.sum()), ascent.gap, self._options
-        bound_rises = bound > self._bound + options.min_bound_rise_rel * abs(bound)
-        if bound_rises or gap < options.max_gap_ratio * self._gap:
-            self._bound, self._gap, self._idle_rounds = max(bound, self._bound), min(gap, self._gap), 0
-        else:
-            self._idle_rounds += 1
-        if self._idle_rounds >= options.max_idle_rounds:
-            return Status.STALLED
-        return Status.TIME_LIMIT if clock.is_over else None
 
 
 # -- alternating minimisation -----------------------------------------------------------------
@@ -232,7 +210,7 @@ class DualProblem(PolytopeProblem):
         ascent, last_value = self._ascent, self._value
         assert ascent is not None
         ascent.reassign(assignment)
-        status, tol, stall_detector = Status.ITERATION_LIMIT, self._tol, _StallDetector(OPTIONS)
+        status, tol, stall_detector = Status.ITERATION_LIMIT, self._tol, StallDetector()
         for _ in range(OPTIONS.max_climbs):
             ascent.climb(tol)
             ascent.scan()
@@ -249,7 +227,7 @@ class DualProblem(PolytopeProblem):
             elif value < (1.0 - MIN_REL_DECREASE) * last_value and self._can_improve(ascent):
                 status = Status.INACCURATE
                 break
-            stop = stall_detector.stop_status(ascent, clock)
+            stop = stall_detector.stop_status(float(ascent.dual.sum()), ascent.gap, clock)
             if stop is not None:
                 status = stop
                 break

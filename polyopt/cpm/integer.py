@@ -40,7 +40,7 @@ from formulations.polytope import natural_assignment
 from polyopt.cpm.alternating import reassigned
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
-from polyopt.cpm.few_features import search_subset
+from polyopt.cpm.few_features import SubsetProblem
 from polyopt.cpm.smooth_hinge import OPTIONS as SMOOTHING
 from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton
 
@@ -144,28 +144,25 @@ class _Rounding:
 
     def bound(self, max_nodes: int, tol: float) -> tuple[Vector, float, dict[str, Vector]]:
         """Return multipliers (n, K) of the real program, its bound, and, with max_features, search trees."""
-        n, K = len(self.y), len(self.W)
-        alpha, total = np.zeros((n, K)), 0.0
-        trees: dict[str, Vector] = {}
-        if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:  # all faces by one ascent
-            gap, seconds = OPTIONS.refit_rel_gap, self.clock.left
+        K, seconds = len(self.W), self.clock.left
+        if self.s is not None:
+            problem = SubsetProblem(
+                self.X, self.y, self.C, K, self.s, tol=tol, max_nodes=max_nodes, signs=self.signs
+            )
+            problem.begin_from(self.W)
+            real = problem.solve(self.z, seconds)
+        elif self.X.shape[1] > OPTIONS.max_refit_features:  # all faces by one ascent
+            gap = OPTIONS.refit_rel_gap
             real = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=seconds)
-            return real.duals["margin"], float(real.bound or 0.0), trees
-        for k in range(K):
-            face = self._real_face(k)
-            if self.s is None:  # a fit to all features, to a small gap
+        else:  # a fit to all features, to a small gap
+            alpha, total = np.zeros((len(self.y), K)), 0.0
+            for k in range(K):
+                face = self._real_face(k)
                 fitted = face.fit(np.arange(face.m))
                 alpha[face.rows, k], total = fitted.alpha, total + max(fitted.bound, 0.0)
-                continue
-            seconds = None if self.clock.left is None else self.clock.left / (K - k)
-            features = np.flatnonzero(self.W[k, :-1])
-            search, _ = search_subset(
-                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features
-            )
-            assert search.best is not None
-            alpha[face.rows, k], total = search.best.alpha, total + search.bound
-            trees[f"tree_{k}"] = search.tree.table()
-        return alpha, total, trees
+            return alpha, total, {}
+        trees = dict(real.duals)
+        return trees.pop("margin"), float(real.bound or 0.0), trees
 
     def _costs(self, k: int) -> Vector:
         """Return the costs (n,) of the samples at face k, 0 for positives of other faces."""

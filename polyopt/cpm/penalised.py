@@ -26,7 +26,6 @@ from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 Assignment = NDArray[np.int64]
 
 _FIRST_TOL = 1e-2  # relative gap at which a round first tests whether a positive can improve by moving
-_TOL = 1e-8  # relative gap of the program of an assignment from which no positive moves
 
 
 class PenalisedDualProblem(PolytopeProblem):
@@ -64,7 +63,7 @@ class PenalisedDualProblem(PolytopeProblem):
         has_fallen = ascent.primal < (1.0 - MIN_REL_DECREASE) * self._last_value
         decrease = self.options.min_hinge_decrease
         if not (has_fallen and (reassigned(ascent.scores, self.y, assignment, decrease) != assignment).any()):
-            is_solved, status = is_solved and ascent.solve(_TOL, clock), Status.SOLVED
+            is_solved, status = is_solved and ascent.solve(self.options.exact_gap, clock), Status.SOLVED
             if is_solved:
                 ascent.polish(clock)
         if not is_solved:

@@ -26,7 +26,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 
 from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
@@ -254,21 +256,15 @@ class _System:
 
     def _solve_by_cg(self, rhs: Vector, ridge: Vector) -> Vector:
         """Solve by at most 60 conjugate gradient steps, preconditioned by the ridge."""
-        solution, residual = np.zeros_like(rhs), np.where(self._free, rhs, 0.0)
-        scaled = residual / ridge
-        direction, norm_sq = scaled.copy(), float((residual * scaled).sum())
-        initial_norm_sq = norm_sq
-        for _ in range(60):  # the matrix is applied factor by factor: A (J (A' direction)) + R direction
-            ridge_term = np.where(self._free, ridge * direction, 0.0)
-            product = self._apply(self._jacobian(self._adjoint(direction))) + ridge_term
-            length = norm_sq / float((direction * product).sum())
-            solution += length * direction
-            residual = residual - length * product
-            scaled = residual / ridge
-            norm_sq, previous_norm_sq = float((residual * scaled).sum()), norm_sq
-            if norm_sq <= 1e-8 * initial_norm_sq:
-                break
-            direction = scaled + (norm_sq / previous_norm_sq) * direction
+        solution, R = np.zeros_like(rhs), ridge[self._free]
+
+        def apply(direction: Vector) -> Vector:  # factor by factor: A (J (A' direction)) + R direction
+            pairs = np.zeros_like(rhs)
+            pairs[self._free] = direction
+            return self._apply(self._jacobian(self._adjoint(pairs)))[self._free] + R * direction
+
+        operator, inverse = LinearOperator((len(R), len(R)), apply), sp.diags_array(1.0 / R)
+        solution[self._free], _ = cg(operator, rhs[self._free], rtol=1e-4, maxiter=60, M=inverse)
         return solution
 
     def _adjoint(self, pairs: Vector) -> Vector:

@@ -56,18 +56,7 @@ def thresholded_sizes(penalty: FacePenalty, V: Ball) -> Ball:
 
 def _group_norms(penalty: FacePenalty, sizes: Ball) -> Ball:
     """Return the norm of each group of features in sizes (m, K)."""
-    squares = sizes.square_sum(axis=1)
-    counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
-    if (counts <= 1).all():
-        order = np.argsort(penalty.groups, kind="stable")
-        return sizes[order].norm(axis=1)
-    parts = [squares[penalty.groups == group].sum() for group in range(penalty.n_groups)]
-    return root(Ball(np.array([part.mid for part in parts]), np.array([part.rad for part in parts])))
-
-
-def root(squares: Ball) -> Ball:
-    """Return intervals that contain the square roots of all numbers in `squares`."""
-    low = np.sqrt(np.maximum(squares.lower, 0.0))
-    high = np.nextafter(np.sqrt(np.maximum(squares.upper, 0.0)), np.inf)
-    mid = 0.5 * (low + high)
-    return Ball(mid, np.nextafter(np.maximum(high - mid, mid - np.nextafter(low, -np.inf)), np.inf))
+    if (np.bincount(penalty.groups, minlength=penalty.n_groups) <= 1).all():
+        return sizes[np.argsort(penalty.groups, kind="stable")].norm(axis=1)
+    norms = [sizes[penalty.groups == group].norm() for group in range(penalty.n_groups)]
+    return Ball(np.array([norm.mid for norm in norms]), np.array([norm.rad for norm in norms]))

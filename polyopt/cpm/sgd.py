@@ -35,7 +35,7 @@ above, s_t = 1/(t+1) (:func:`inverse_scale`, :func:`relative_step_sizes`). The s
 (``native/cpm_sgd.inc``). The faces are the columns of U (m+1, L), L being K padded to a multiple of the SIMD
 width ("lanes", :mod:`polyopt.linalg.rows`); U is float32 if the sizes of data and costs allow it.
 
-:class:`CpmSgd` is the state, :class:`_SgdEpochs` the loop over epochs with its stopping test,
+:class:`CpmSgd` is the state, :class:`Epochs` the loop over epochs with its stopping test,
 :func:`solve_cpm_sgd` the solver.
 
 References
@@ -44,6 +44,7 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014).
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -52,7 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.arguments import as_costs, tolerance, whole
-from formulations.language.clock import Clock, interrupted
+from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import perplexity
@@ -194,6 +195,20 @@ class CpmSgd:
         self._phi = np.zeros(2)
         self._work, self._scores = np.zeros((2, shape[1]), dtype=dtype), np.zeros(n_faces)
 
+    def begin_at(self, W: Vector, steps: int) -> None:
+        """Continue from the faces W (K, m+1) as the iterate after so many steps, with no average yet."""
+        self.U[:] = in_lanes(inverse_scale(steps) * W, self.U.dtype)
+        self.steps[0] = steps
+
+    @property
+    def state(self) -> tuple[NDArray[Any], ...]:
+        """Running sum, average, number of steps, and statistics."""
+        return self.U, self.A, self.steps, self.tally
+
+    def set_state(self, state: tuple[NDArray[Any], ...]) -> None:
+        """Continue from copies of another machine's :attr:`state`; with a floor UNADJ's counts begin anew."""
+        self.U, self.A, self.steps, self.tally = (array.copy() for array in state)
+
     def step_arguments(
         self, rows: Rows, outside: Bits, gains: Vector, last_faces: Integers, unadjusted: Integers
     ) -> StepArguments:
@@ -243,7 +258,7 @@ class CpmSgd:
     @property
     def iterates(self) -> list[Vector]:
         """The candidates for the result, each (K, m+1): the last iterate, and the average if it has begun."""
-        has_average = self.average and self.steps[0] >= self.spacing
+        has_average = self.tally[AVERAGE] > 0.0
         candidates = [self.last, self.A] if has_average else [self.last]
         return [faces_of(lanes, self.n_faces) for lanes in candidates]
 
@@ -284,11 +299,6 @@ class CpmSgd:
 def iterate(U: NDArray[Any], steps: int) -> NDArray[Any]:
     """Return the iterate W_t of the running sum U_t, both as lanes (m+1, L)."""
     return np.asarray(U / inverse_scale(steps))
-
-
-def running_sum(W: Vector, steps: int) -> Vector:
-    """Return U_t, the inverse of :func:`iterate`."""
-    return inverse_scale(steps) * W
 
 
 def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:
@@ -350,52 +360,98 @@ def solve_cpm_sgd(
     )  # fmt: skip
     machine.U[:-1][~present_features(X)] = 0.0
     epochs = _SgdEpochs(machine, rows, y, C)
-    return epochs.solution(epochs.run(clock, max_iter, tol), clock)
+    status = epochs.run(clock, max_iter, tol)
+    if status is Status.INTERRUPTED:
+        epochs.measure()
+    return epochs.solution(status, clock)
 
 
-class _SgdEpochs:
-    """Epochs of Algorithm 1 over one set of samples, until the measured objectives agree."""
+class Epochs(ABC):
+    """Epochs of Algorithm 1 until the measured objectives agree, over samples in memory or in blocks.
+
+    machine: the state of the algorithm.
+    first_measured: first epoch after which the objective is measured; 0 for the start.
+    result, result_objective: faces to be returned (K, m+1), and their objective, inf if it was not measured.
+    history: a record of each epoch, and with the number 0 that of a measured start.
+    measured: those with a measured objective.
+    """
+
+    solver: ClassVar[str]
+
+    def __init__(self, machine: CpmSgd, result: Vector, first_measured: int):
+        self.machine, self.first_measured = machine, first_measured
+        self.result, self.result_objective = result, np.inf
+        self.history: list[dict[str, float]] = []
+        self.measured: list[dict[str, float]] = []
+
+    @abstractmethod
+    def epoch(self, clock: Clock) -> None:
+        """Visit the samples in random order, and append a record to the history."""
+
+    @abstractmethod
+    def measure(self, clock: Clock | None = None) -> None:
+        """Measure the objective, add it to the last record, and keep the better faces."""
+
+    @property
+    def made(self) -> int:
+        """The number of epochs made."""
+        return int(self.history[-1]["epoch"]) if self.history else 0
+
+    def run(self, clock: Clock, max_iter: int, tol: float) -> Status:
+        """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
+        try:
+            while True:
+                if self.history:
+                    status = self._end_epoch(clock, max_iter, tol)
+                    if status is not None:
+                        return status
+                self.epoch(clock)
+        except OutOfTimeError:
+            return Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            return interrupted()
+
+    def _end_epoch(self, clock: Clock, max_iter: int, tol: float) -> Status | None:
+        """Measure the last epoch if it is time to; return the status if it was the last, else None."""
+        next_measured = self.first_measured
+        if self.measured:
+            last = int(self.measured[-1]["epoch"])
+            next_measured = max(last + 1, int(OPTIONS.measured_epoch_ratio * last))
+        time_is_up = clock.is_over
+        if self.made >= min(next_measured, max_iter) or time_is_up:
+            self.measure(clock)
+            self.measured.append(self.history[-1])
+        tell(self.history[-1])
+        if time_is_up:
+            return Status.TIME_LIMIT
+        objectives = [record["objective"] for record in self.measured if record["epoch"] > 0]
+        recent = objectives[-OPTIONS.n_agreeing :]
+        if len(recent) == OPTIONS.n_agreeing and max(recent) <= (1.0 + tol) * min(objectives):
+            return Status.CONVERGED
+        return Status.ITERATION_LIMIT if self.made >= max_iter else None
+
+    def solution(self, status: Status, clock: Clock) -> Solution:
+        """Return the result with its objective."""
+        return Solution(
+            status, {"W": self.result}, {}, self.result_objective, None, self.solver, iterations=self.made,
+            solve_time=clock.seconds, history=tuple(self.history),
+        )  # fmt: skip
+
+
+class _SgdEpochs(Epochs):
+    """Epochs over samples in memory."""
+
+    solver = "sgd"
 
     def __init__(self, machine: CpmSgd, rows: Rows, y: Vector, C: Vector):
-        self.machine, self.rows, self.C = machine, rows, C
+        super().__init__(machine, machine.iterates[0], OPTIONS.first_measured_epoch)
+        self.rows, self.C = rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.last_faces, self.unadjusted = np.full(len(y), -1), np.full(len(y), -1)
         self.step_arguments = machine.step_arguments(
             rows, self.outside, self.gains, self.last_faces, self.unadjusted
         )
         self.returns_last_measured = not machine.average or machine.floor > 0.0
-        self.result, self.result_objective = machine.iterates[0], np.inf  # faces to be returned (K, m+1)
-        self.min_objective = np.inf  # the smallest measured objective
-        self.measured: list[float] = []  # all measured objectives
-        self.history: list[dict[str, float]] = []  # a record of each epoch
-
-    def run(self, clock: Clock, max_iter: int, tol: float) -> Status:
-        """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
-        next_measured = OPTIONS.first_measured_epoch
-        try:
-            for epoch in range(1, max_iter + 1):
-                self.epoch(clock)
-                time_is_up = clock.is_over
-                if epoch >= next_measured or epoch == max_iter or time_is_up:
-                    self.measure()
-                    next_measured = max(epoch + 1, int(OPTIONS.measured_epoch_ratio * epoch))
-                tell(self.history[-1])
-                if time_is_up:
-                    return Status.TIME_LIMIT
-                recent = self.measured[-OPTIONS.n_agreeing :]
-                if len(recent) == OPTIONS.n_agreeing and max(recent) <= (1.0 + tol) * self.min_objective:
-                    return Status.CONVERGED
-        except KeyboardInterrupt:
-            self.measure()
-            return interrupted()
-        return Status.ITERATION_LIMIT
-
-    def solution(self, status: Status, clock: Clock) -> Solution:
-        """Return the result with its objective."""
-        return Solution(
-            status, {"W": self.result}, {}, self.result_objective, None, "sgd",
-            iterations=len(self.history), solve_time=clock.seconds, history=tuple(self.history),
-        )  # fmt: skip
 
     def epoch(self, clock: Clock) -> None:
         """Visit the samples in random order, until the clock is over, and append a record to the history."""
@@ -426,13 +482,11 @@ class _SgdEpochs:
         value = self.machine._objective(W, self.rows, self.outside, self.C)
         return {"W": W, "objective": value, "assignment": np.where(self.outside, self.last_faces, -1)}
 
-    def measure(self) -> None:
+    def measure(self, clock: Clock | None = None) -> None:
         """Measure the objective, and keep the better iterate, or the last one if the result must be that."""
         W, objective = self.machine.best_iterate(self.rows, self.outside, self.C)
         if objective < self.result_objective or self.returns_last_measured:
             self.result, self.result_objective = W, objective
-        self.min_objective = min(self.min_objective, objective)
-        self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective
 

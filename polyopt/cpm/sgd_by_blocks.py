@@ -18,39 +18,35 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.language.clock import Clock, interrupted
-from formulations.language.solution import Solution, Status
-from polyopt.base.progress import tell
-from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, losses, precision, running_sum
+from formulations.language.clock import Clock, OutOfTimeError, interrupted
+from formulations.language.solution import Solution
+from formulations.language.types import Vector
+from polyopt.cpm.sgd import LOSS, CpmSgd, Epochs, losses, precision
 from polyopt.cpm.solve import Settings, solve_cpm
-from polyopt.linalg.rows import as_rows, in_lanes
+from polyopt.linalg.rows import as_rows
 from polyopt.scale.blocks import Pair, Report, TwoClasses, concatenate, two_classes
 from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.crew import total
 from polyopt.scale.executor import Executor
 from polyopt.scale.sources import Samples
 
-Vector = NDArray[np.float64]
-
 # First entries of the seeds of random orders and draws.
-_BLOCK_ORDER, _ROW_ORDER, _SAMPLE_COUNTS, _SAMPLE_ROWS = range(4)
+_BLOCK_ORDER, _ROW_ORDER, _SAMPLE_ROWS = range(3)
 
 
 @dataclass(frozen=True)
 class Options:
     """Numbers of the method.
 
-    tol, n_agreeing: a run has converged if its last `n_agreeing` measurements, over more than half of its
-        passes, are within this relative distance of the least.
+    tol: relative distance of the last measured objectives from the least at which the passes have converged.
     max_passes: passes through all samples at most.
-    measured_pass_ratio: growth of the passes up to the next measurement, which costs about as much as a pass.
     pilot_samples: samples of the pilot, roughly.
     pilot_epochs: epochs of each start of the pilot at most.
     pilot_starts: random starts of the pilot, for more than one face.
@@ -58,9 +54,7 @@ class Options:
     """
 
     tol: float = 1e-3
-    n_agreeing: int = 3
     max_passes: int = 30
-    measured_pass_ratio: float = 1.5
     pilot_samples: int = 20_000
     pilot_epochs: int = 100
     pilot_starts: int = 3
@@ -110,14 +104,134 @@ def summarize(reports: Sequence[Report], pair: Pair) -> Summary:
     )
 
 
-def compute_losses(
-    executor: Executor, pair: Pair, summary: Summary, scale: float, candidates: Sequence[Vector],
-    is_over: Callable[[], bool] | None = None,
-) -> Vector | None:  # fmt: skip
-    """Return the loss of all samples for each of several W (K, m+1); None if time is over."""
-    arguments = [(pair, scale, candidates) if any(counts) else None for counts in summary.counts]
-    per_block = executor.each(_block_losses, arguments, is_over)
-    return None if per_block is None else np.asarray(total(per_block))
+def draw_sample(
+    executor: Executor, pair: Pair, summary: Summary, size: int, seed: int, clock: Clock | None = None
+) -> TwoClasses:
+    """Draw about `size` samples without replacement, in each class at least size/10, or all if it has fewer.
+
+    A block has its share of each class, rounded up. Weights are multiplied by the number of samples of the
+    class and block that each stands for.
+    """
+    in_class = np.maximum(summary.counts.sum(axis=0), 1)
+    of_class = np.maximum(np.round(size * in_class / summary.n), max(size // 10, 1)).astype(np.int64)
+    drawn = -(-summary.counts * np.minimum(of_class, in_class) // in_class)
+    arguments = [(pair, seed, counts) if sum(counts) else None for counts in drawn.tolist()]
+    return concatenate(executor.each(_draw_rows, arguments, clock))
+
+
+def _draw_rows(samples: Samples, number: int, pair: Pair, seed: int, counts: Sequence[int]) -> TwoClasses:
+    X, outside, weights = two_classes(samples, pair)
+    rng, weights, chosen = np.random.default_rng([seed, _SAMPLE_ROWS, number]), weights.copy(), []
+    for is_outside, count in zip((False, True), counts, strict=True):
+        rows = np.flatnonzero(outside == is_outside)
+        chosen.append(rng.choice(rows, count, replace=False, shuffle=False))
+        weights[rows] *= len(rows) / max(count, 1)
+    drawn = np.sort(np.concatenate(chosen))
+    return TwoClasses(X[drawn], outside[drawn], weights[drawn])
+
+
+# -- the solver --------------------------------------------------------------------------------------
+
+
+class Passes(Epochs):
+    """Algorithm 1 over the blocks, which minimises J(W) of :mod:`formulations.cpm` with loss="sum".
+
+    An epoch is a pass through all blocks; a pass that the time limit or Ctrl-C cuts off is dropped.
+
+    pair: the class inside and the class outside, their weights, and C.
+    save: the checkpoint, which is written after every pass; a resumed one has a seed of its own.
+    scale: factor of every entry of X.
+    """
+
+    solver = "sgd, by blocks"
+
+    def __init__(
+        self, executor: Executor, pair: Pair, summary: Summary, n_faces: int, save: Checkpoint,
+        scale: float = 1.0, seed: int = 0, options: Options | None = None,
+    ):  # fmt: skip
+        half_n = 0.5 * summary.n
+        dtype = precision(summary.max_entry * scale, half_n * summary.min_cost, half_n * summary.max_cost)
+        machine = CpmSgd(summary.m, n_faces, scale=scale, dtype=dtype)
+        super().__init__(machine, np.zeros((n_faces, summary.m + 1)), first_measured=0)
+        self.executor, self.pair, self.summary, self.save, self.seed = executor, pair, summary, save, seed
+        self.options = options or OPTIONS
+
+    def solve(self, clock: Clock) -> Solution:
+        """Take passes from the pilot's faces until the last measurements agree, or a limit.
+
+        Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has for each
+            pass the estimate of the objective from its steps, and now and then the measured objective of the
+            better of average and last iterate (else nan); at first a record of the start. The objective is
+            inf if the time was over before the start was measured.
+        """
+        try:
+            self._begin(clock)
+        except OutOfTimeError:  # without a pilot
+            self._record(0, math.nan, clock)
+        except KeyboardInterrupt:
+            return self.solution(interrupted(), clock)
+        return self.solution(self.run(clock, self.options.max_passes, self.options.tol), clock)
+
+    def _begin(self, clock: Clock) -> None:
+        """Begin at a checkpoint, or at the faces of the pilot."""
+        if self.save.state is not None:
+            state = dict(self.save.state)
+            self.machine.set_state(state.pop("machine"))
+            vars(self).update(state)
+            return
+        self.result, steps = self._solve_pilot(clock)
+        self.machine.begin_at(self.result, steps)
+        self._record(0, math.nan, clock)
+        self._save()
+
+    def _save(self) -> None:
+        names = ("history", "measured", "result", "result_objective", "seed")
+        self.save({name: getattr(self, name) for name in names} | {"machine": self.machine.state})
+
+    def _solve_pilot(self, clock: Clock) -> tuple[Vector, int]:
+        """Return the faces of a pilot, and their number of steps."""
+        options, K = self.options, self.machine.n_faces
+        X, outside, weights = draw_sample(
+            self.executor, self.pair, self.summary, options.pilot_samples, self.seed, clock
+        )
+        settings = Settings(
+            K, "sgd", feature_scale=self.machine.scale, n_init=options.pilot_starts if K > 1 else 1,
+            max_iter=options.pilot_epochs,
+            time_limit=None if clock.left is None else options.pilot_time_fraction * clock.left,
+        )  # fmt: skip
+        solution = solve_cpm(X, np.where(outside, 1.0, -1.0), self.pair.C * weights, settings, self.seed)
+        epochs = max(run.iterations for run in solution.runs or (solution,))
+        return np.asarray(solution["W"]), max(epochs, 1) * X.shape[0]
+
+    def epoch(self, clock: Clock) -> None:
+        """Take a step for every sample; nothing has changed if time is over before the end."""
+        machine, n, passes = self.machine, self.summary.n, self.made
+        blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
+        order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
+        arguments = (self.pair, n, machine.n_faces, machine.scale, self.seed, passes)
+        machine.tally[LOSS] = 0.0
+        stops = [(number, arguments) for number in order.tolist()]
+        machine.set_state(self.executor.chain(_take_steps, machine.state, stops, clock)[0])
+        estimate = float((machine.last**2).sum()) + 2.0 * float(machine.tally[LOSS]) / n
+        self._record(passes + 1, estimate, clock)
+        self._save()
+
+    def _record(self, passes: int, estimate: float, clock: Clock) -> None:
+        record = {"epoch": float(passes), "seconds": clock.seconds}
+        self.history.append(record | {"estimate": estimate, "objective": math.nan})
+
+    def measure(self, clock: Clock | None = None) -> None:
+        """Measure the objectives of average and last iterate, or of the start, and keep the best."""
+        candidates = self.machine.iterates if self.made else [self.result]
+        arguments = [
+            (self.pair, self.machine.scale, candidates) if any(counts) else None
+            for counts in self.summary.counts
+        ]
+        losses = total(self.executor.each(_block_losses, arguments, clock))
+        objectives = [float((W**2).sum() + loss) for W, loss in zip(candidates, losses, strict=True)]
+        objective = self.history[-1]["objective"] = min(objectives)
+        if objective < self.result_objective:
+            self.result, self.result_objective = candidates[objectives.index(objective)], objective
 
 
 def _block_losses(
@@ -128,238 +242,25 @@ def _block_losses(
     return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
 
 
-# -- the sample of the pilot -------------------------------------------------------------------------
-
-
-def draw_sample(
-    executor: Executor, pair: Pair, summary: Summary, size: int, seed: int,
-    is_over: Callable[[], bool] | None = None,
-) -> TwoClasses | None:  # fmt: skip
-    """Draw about `size` samples without replacement, in each class at least size/10, or all if it has fewer.
-
-    Weights are multiplied by the number of samples that each stands for. Return None if time is over.
-    """
-    rng, per_class, factors = np.random.default_rng([seed, _SAMPLE_COUNTS]), [], []
-    for counts in summary.counts.T:
-        class_size = int(counts.sum())
-        sample_size = min(class_size, max(round(size * class_size / summary.n), size // 10, 1))
-        per_class.append(_draw_counts(rng, counts, sample_size))
-        factors.append(class_size / int(per_class[-1].sum()))
-    per_block = zip(*(counts.tolist() for counts in per_class), strict=True)
-    arguments = [(pair, seed, counts) if sum(counts) else None for counts in per_block]
-    parts = executor.each(_draw_rows, arguments, is_over)
-    if parts is None:
-        return None
-    X, outside, weights = concatenate(parts)
-    return TwoClasses(X, outside, weights * np.where(outside, factors[1], factors[0]))
-
-
-def _draw_counts(rng: np.random.Generator, counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Draw `size` of the samples of all blocks without replacement; return the number in each block."""
-    if counts.sum() < 10**9:  # numpy's limit; beyond, a draw with replacement hardly differs
-        return rng.multivariate_hypergeometric(counts, size, method="marginals")
-    # Small blocks may give a few samples less.
-    return np.minimum(rng.multinomial(size, counts / counts.sum()), counts)
-
-
-def _draw_rows(samples: Samples, number: int, pair: Pair, seed: int, counts: tuple[int, int]) -> TwoClasses:
-    X, outside, weights = two_classes(samples, pair)
-    rng = np.random.default_rng([seed, _SAMPLE_ROWS, number])
-    chosen = [
-        rng.choice(np.flatnonzero(outside == is_outside), count, replace=False, shuffle=False)
-        for is_outside, count in zip((False, True), counts, strict=True)
-    ]
-    rows = np.sort(np.concatenate(chosen))
-    return TwoClasses(X[rows], outside[rows], weights[rows])
-
-
-# -- the solver --------------------------------------------------------------------------------------
-
-
-class SgdState(NamedTuple):
-    """State of Algorithm 1 between two blocks.
-
-    U, A: running sum and average of :class:`~polyopt.cpm.sgd.CpmSgd`, as lanes (m+1, L).
-    steps: number of steps t.
-    average_weight: sum of the weights of the iterates in A, relative to the last one's; 0 if there are none.
-    loss: sum of the hinges at the steps of a pass, times the samples' gains.
-    """
-
-    U: NDArray[Any]
-    A: NDArray[Any]
-    steps: int
-    average_weight: float
-    loss: float
-
-
-@dataclass
-class Passes:
-    """Algorithm 1 over the blocks, which minimises J(W) of :mod:`formulations.cpm` with loss="sum".
-
-    pair: the class inside and the class outside, their weights, and C.
-    scale: factor of every entry of X.
-    save: the checkpoint, which is written after every pass; a resumed one has a seed of its own.
-    history: one record for the start and for each pass.
-    best, best_objective: the best measured faces (K, m+1), and their objective.
-    """
-
-    executor: Executor
-    pair: Pair
-    summary: Summary
-    n_faces: int
-    clock: Clock
-    save: Checkpoint
-    scale: float = 1.0
-    seed: int = 0
-    options: Options = field(default_factory=lambda: OPTIONS)
-    history: list[dict[str, float]] = field(default_factory=list, init=False)
-    best: Vector = field(init=False)
-    best_objective: float = field(default=math.inf, init=False)
-    _sgd: SgdState = field(init=False)  # after the last pass
-
-    def run(self) -> Solution:
-        """Take passes until the last measurements agree, or a limit, whose pass is dropped.
-
-        Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are
-            passes. ``history`` has the estimate of the objective from the steps of each pass, and the
-            measured objective of the better of average and last iterate (at the start, after 1, 2, 3, 5, 8,
-            12, ... passes, and at the end; else nan). The objective is inf if the time was over before the
-            start was measured.
-        """
-        try:
-            if self.save.state is None:
-                self._begin()
-            else:
-                vars(self).update(self.save.state)
-            status = self._take_passes()
-        except KeyboardInterrupt:
-            status = interrupted()
-        return Solution(
-            status, {"W": self.best}, {}, self.best_objective, None, "sgd, by blocks",
-            iterations=self._passes, solve_time=self.clock.seconds, history=tuple(self.history),
-        )  # fmt: skip
-
-    @property
-    def _passes(self) -> int:
-        return max(len(self.history) - 1, 0)
-
-    def _is_over(self) -> bool:
-        return self.clock.is_over
-
-    def _save(self) -> None:
-        names = ("history", "best", "best_objective", "seed", "_sgd")
-        self.save({name: getattr(self, name) for name in names})
-
-    def _begin(self) -> None:
-        """Begin at the faces of the pilot; at faces of 0 if time is over."""
-        self.best, self._sgd = self._state_at(np.zeros((self.n_faces, self.summary.m + 1)), 1)
-        pilot = self._solve_pilot()
-        if pilot is not None:
-            self.best, self._sgd = self._state_at(*pilot)
-        self._record(0, math.nan)
-        if pilot is not None:
-            self._save()
-
-    def _state_at(self, W: Vector, steps: int) -> tuple[Vector, SgdState]:
-        """Return the faces W, and the state of Algorithm 1 at them after so many steps."""
-        half, summary = 0.5 * self.summary.n, self.summary
-        dtype = precision(summary.max_entry * self.scale, half * summary.min_cost, half * summary.max_cost)
-        return W, SgdState(in_lanes(running_sum(W, steps), dtype), in_lanes(W, dtype), steps, 0.0, 0.0)
-
-    def _solve_pilot(self) -> tuple[Vector, int] | None:
-        """Return the faces of a pilot, and their number of steps; None if time is over."""
-        sample = draw_sample(
-            self.executor, self.pair, self.summary, self.options.pilot_samples, self.seed, self._is_over
-        )
-        if sample is None:
-            return None
-        X, outside, weights = sample
-        left, options = self.clock.left, self.options
-        settings = Settings(
-            self.n_faces, "sgd", feature_scale=self.scale,
-            n_init=options.pilot_starts if self.n_faces > 1 else 1, max_iter=options.pilot_epochs,
-            time_limit=None if left is None else options.pilot_time_fraction * left,
-        )  # fmt: skip
-        solution = solve_cpm(X, np.where(outside, 1.0, -1.0), self.pair.C * weights, settings, self.seed)
-        epochs = max(run.iterations for run in solution.runs or (solution,))
-        return np.asarray(solution["W"]), max(epochs, 1) * X.shape[0]
-
-    def _take_passes(self) -> Status:
-        options = self.options
-        while True:
-            measured = [record for record in self.history if not math.isnan(record["objective"])]
-            last_measured = measured[-1]["pass"] if measured else -1.0
-            next_measured = max(last_measured + 1.0, math.ceil(options.measured_pass_ratio * last_measured))
-            if self._passes >= min(next_measured, self.options.max_passes):
-                if not self._measure():
-                    return Status.TIME_LIMIT
-                measured.append(self.history[-1])
-            tell(self.history[-1])
-            objectives = [record["objective"] for record in measured[1:]]  # without the start's
-            last = objectives[-options.n_agreeing :]
-            if len(last) == options.n_agreeing and max(last) <= (1.0 + options.tol) * min(objectives):
-                return Status.CONVERGED
-            if self._passes >= self.options.max_passes:
-                return Status.ITERATION_LIMIT
-            if not self._take_pass():
-                return Status.TIME_LIMIT
-            self._save()
-
-    def _take_pass(self) -> bool:
-        """Take a step for every sample; return False, with nothing changed, if time is over."""
-        n, passes = self.summary.n, self._passes
-        blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
-        order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
-        arguments = (self.pair, n, self.n_faces, self.scale, self.seed, passes)
-        stops = [(number, arguments) for number in order.tolist()]
-        end = self.executor.chain(_take_steps, self._sgd._replace(loss=0.0), stops, self._is_over)
-        if end is None:
-            return False
-        self._sgd = end[0]
-        W = iterate(self._sgd.U, self._sgd.steps)
-        self._record(passes + 1, float((W**2).sum()) + 2.0 * self._sgd.loss / n)
-        return True
-
-    def _record(self, passes: int, estimate: float) -> None:
-        record = {"pass": float(passes), "seconds": self.clock.seconds}
-        self.history.append(record | {"estimate": estimate, "objective": math.nan})
-
-    def _measure(self) -> bool:
-        """Measure the objectives of average and last iterate, and keep the best; False if time is over."""
-        candidates = [self.best]
-        if self._passes:
-            lanes = [iterate(self._sgd.U, self._sgd.steps)]
-            lanes += [self._sgd.A] if self._sgd.average_weight else []
-            candidates = [faces_of(each, self.n_faces) for each in lanes]
-        losses = compute_losses(self.executor, self.pair, self.summary, self.scale, candidates, self._is_over)
-        if losses is None:
-            return False
-        objectives = [float((W**2).sum() + loss) for W, loss in zip(candidates, losses, strict=True)]
-        objective = self.history[-1]["objective"] = min(objectives)
-        if objective < self.best_objective:
-            self.best, self.best_objective = candidates[objectives.index(objective)], objective
-        return True
-
-
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
     """Return the order of the n samples of block `number` after so many passes."""
     return np.random.default_rng([seed, _ROW_ORDER, passes, number]).permutation(n)
 
 
 def _take_steps(
-    state: SgdState, samples: Samples, number: int, pair: Pair, n: int, n_faces: int, scale: float,
-    seed: int, passes: int,
-) -> tuple[SgdState, None]:  # fmt: skip
-    """Take a step of Algorithm 1 for each sample of a block; n is the size of all blocks."""
+    state: tuple[NDArray[Any], ...], samples: Samples, number: int, pair: Pair, n: int, n_faces: int,
+    scale: float, seed: int, passes: int,
+) -> tuple[tuple[NDArray[Any], ...], None]:  # fmt: skip
+    """Take a step of Algorithm 1 for each sample of a block, from a machine's state; n is that of all blocks.
+
+    The state is copied, so that the steps can be repeated if their result is lost.
+    """
     X, outside, weights = two_classes(samples, pair)
     rows = as_rows(X)
-    sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=state.U.dtype.type)
-    # Copies, so that the step can be repeated if its result is lost.
-    sgd.U, sgd.A, sgd.steps[0] = state.U.copy(), state.A.copy(), state.steps
-    sgd.tally[AVERAGE], sgd.tally[LOSS] = state.average_weight, state.loss
+    sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=state[0].dtype.type)
+    sgd.set_state(state)
     unassigned = np.full(len(weights), -1)
     order = row_order(seed, passes, number, len(weights))
     gains = 0.5 * n * pair.C * weights
     sgd.take_steps(sgd.step_arguments(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
-    tally = float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS])
-    return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally), None
+    return sgd.state, None

@@ -13,7 +13,7 @@ from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
-from polyopt.scale.blocks import Pair, select_classes, solver_rows
+from polyopt.scale.blocks import Pair, Selection, select_classes, solver_rows
 from polyopt.scale.checkpoint import Checkpoint
 from polyopt.scale.executor import Executor
 from polyopt.scale.fitting import fit_pairs
@@ -23,18 +23,18 @@ from polyopt.scale.sources import Samples
 class ReadBlock(Block):
     """A block of the interior point whose samples are read for each call.
 
-    chosen: mask of its samples among those that are read.
-    is_second, costs: mask of the second class and costs of slack, of the chosen samples.
+    selection: its samples among those that are read.
+    C: cost of slack per unit of weight.
     B: bound on the absolute output.
     weights: weights of the samples in mean and covariance; None for ones.
     """
 
     def __init__(
-        self, samples: Samples, chosen: NDArray[np.bool_], is_second: NDArray[np.bool_], costs: NDArray[Any],
-        work: Work, *, B: float = np.inf, weights: NDArray[Any] | None = None, intercept: bool = True,
+        self, samples: Samples, selection: Selection, C: float, work: Work, *, B: float = np.inf,
+        weights: NDArray[Any] | None = None, intercept: bool = True,
     ):  # fmt: skip
-        self._chosen = None if chosen.all() else chosen
-        signs = np.where(is_second, 1, -1).astype(np.int8)
+        self._chosen = None if selection.rows.all() else selection.rows
+        signs, costs = np.where(selection.is_second, 1, -1).astype(np.int8), C * selection.weights
         costs = costs[:1].copy() if (costs == costs[0]).all() else costs  # few numbers are kept
 
         def families() -> Families:
@@ -70,10 +70,7 @@ class HingeRecipe(NamedTuple):
         if selection is None:
             return None
         weights = None if bool((selection.weights == 1.0).all()) else selection.weights
-        costs = self.pair.C * selection.weights
-        return ReadBlock(
-            samples, selection.rows, selection.is_second, costs, workspace, B=self.B, weights=weights
-        )
+        return ReadBlock(samples, selection, self.pair.C, workspace, B=self.B, weights=weights)
 
 
 def fit_linear(machine: Any, *blocks: Any) -> Any:

@@ -18,13 +18,9 @@ gradient steps (Hsieh et al., 2008). The ascent has three operations:
 - Between two scans each face *climbs*: it makes coordinate steps over copies of its own active samples, which
   fit the cache. A face whose duality gap is closed does not climb.
 
-Faces without positives have the same program: one of them, the representative, is solved, and its solution is
-copied.
-
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
 :class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Kernels for many faces have these
 as columns of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.linalg.rows`).
-Their caps (n, q) have q = 1 if all faces have the same caps, else q = K.
 """
 
 from dataclasses import dataclass
@@ -33,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, in_lanes, stretches
@@ -54,6 +52,9 @@ class Options:
     faces_to_sweep: int = 8  # active pairs per active sample above which sweeps are cheaper than climbs
     climb_sweeps: int = 5  # number of sweeps over the active samples that then replace the climbs
     entries_per_call: int = 1 << 26  # matrix entries per call of the climb: 0.1 s until the clock is checked
+    min_bound_rise_rel: float = 1e-13  # relative rise of the bound that counts as progress
+    max_gap_ratio: float = 0.99  # ratio to the smallest gap before, below which a gap counts as progress
+    max_idle_scans: int = 30  # scans without progress after which a run has stalled
 
 
 OPTIONS = Options()
@@ -67,7 +68,7 @@ OPTIONS = Options()
 #   out (L,): work space.
 _scan = kernel(
     "ascent_scan",
-    ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
+    ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, K); "
     "score_rows: i8 (n); threshold: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); "
     "out!: W (L)",
     returns="i8",
@@ -79,7 +80,7 @@ _scan = kernel(
 # multiplier, on the face to which it is assigned. U and alpha are updated. work (2, L): zeros at first.
 _sweep = kernel(
     "ascent_sweep",
-    ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n, K); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
     "U!: W (w, L); alpha!: f8 (n, K); work!: W (two, L)",
     **ROW_TYPES,
     **WEIGHT_TYPES,
@@ -164,7 +165,7 @@ def _copies(rows: Rows, chosen: Integers) -> Rows:
 class FaceAscent:
     """The duals of K faces: their multipliers, always feasible, and their primal and dual values.
 
-    caps (n, K): c_ik; an array (n,) that is broadcast means that all faces have the same caps.
+    caps (n, K): c_ik.
     assignment (n,): the face of each positive; entries of negatives are ignored.
     single: True for scans and sweeps in single precision; climbs, multipliers and W are always double.
     seed: fixes the order of the steps.
@@ -184,8 +185,7 @@ class FaceAscent:
         n, K = caps.shape
         self._rows, self._arrays = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
-        self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
-        self._caps_columns = np.ascontiguousarray(caps[:, :1] if self._caps_equal else caps)
+        self._y, self._caps = np.asarray(y, dtype=float), np.ascontiguousarray(caps)
         self._squares = square_lengths(rows, scale)
         self._mask = np.zeros(n, dtype=bool)  # work space of `_union`
         self._rng = np.random.default_rng(seed)
@@ -200,10 +200,25 @@ class FaceAscent:
         # _scanned: the face has not changed since the last scan. _is_climbed: its last change was a climb.
         self._scanned, self._is_climbed = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
         self._accuracy = np.full(K, OPTIONS.first_accuracy)
-        self._representative = -1  # the face that is solved for all faces without positives; -1 for none
         # Active samples of each face, ascending; they include all samples with a positive multiplier.
         self._active_samples: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._group_positives()
+
+    def begin_at(
+        self, W: Vector, samples: NDArray[np.integer], faces: NDArray[np.integer], alpha: Vector
+    ) -> None:
+        """Continue from the faces W (K, m+1), and multipliers `alpha` of some pairs; all others are 0.
+
+        For a block of the samples: W are the faces of the multipliers of all samples.
+        """
+        self.W[:], self.alpha[samples, faces] = W, alpha
+        self._reset_active()
+
+    def active_pairs(self) -> tuple[Integers, NDArray[np.int32]]:
+        """Return the samples and the faces of the active pairs at the last scan, face by face."""
+        samples = [self._active_with_positives(k) for k in range(len(self.W))]
+        faces = np.repeat(np.arange(len(samples), dtype=np.int32), [len(each) for each in samples])
+        return np.concatenate(samples), faces
 
     @property
     def primal(self) -> Vector:
@@ -237,7 +252,7 @@ class FaceAscent:
             order = self._rng.permutation(samples)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
                 _sweep(
-                    *self._arrays, self._scale, self._y, self._caps_columns, self._squares,
+                    *self._arrays, self._scale, self._y, self._caps, self._squares,
                     order[first:last], self.assignment, U, self.alpha, work,
                 )  # fmt: skip
         self.passes += times * len(samples) / len(self._y)
@@ -249,7 +264,6 @@ class FaceAscent:
     def scan(self) -> None:
         """Scan the faces that have changed since their last scan: scores, losses and active pairs."""
         faces = np.flatnonzero(~self._scanned)
-        faces = faces[~np.isin(faces, self._duplicates)]
         pairs: list[NDArray[Any]] = []
         for first in range(0, len(faces), OPTIONS.scan_faces):
             pairs += self._scan_faces(faces[first : first + OPTIONS.scan_faces])
@@ -258,8 +272,6 @@ class FaceAscent:
             samples_of_face = self._by_face(*np.concatenate(pairs, axis=1))
             for k in faces.tolist():
                 self._set_active(k, samples_of_face[k])
-        if not self._scanned[self._duplicates].all() or self._representative in faces:
-            self._copy_solution(self._representative, self._duplicates)
         self._scanned[:] = True
 
     def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
@@ -272,7 +284,6 @@ class FaceAscent:
         values = self.primal  # of the last scan
         gaps = values - self.dual
         needs_climb = ~self._is_climbed | (gaps > 0.5 * tol * (values + values.mean()))
-        needs_climb[self._duplicates] = False
         faces = np.flatnonzero(needs_climb).tolist()
         active = [self._active_with_positives(k) for k in faces]
         self.active = sum(map(len, active))
@@ -325,16 +336,8 @@ class FaceAscent:
         return relative_gap(float(self.primal.sum()), float(self.dual.sum()))
 
     def _group_positives(self) -> None:
-        """List the positives of every face; choose the representative of the faces without positives."""
+        """List the positives of every face."""
         self._positives_of_face = self._by_face(self._positives, self.assignment[self._positives])
-        empty = np.array(
-            [k for k, samples in enumerate(self._positives_of_face) if self._caps_equal and not len(samples)],
-            dtype=np.int64,
-        )
-        if len(empty) and self._representative not in empty:
-            # Prefer a face that has climbed.
-            self._representative = int(empty[np.argmax(self._is_climbed[empty])])
-        self._duplicates = empty[empty != self._representative]
 
     def _reset_active(self) -> None:
         """Reset the active samples of each face to those with a positive multiplier."""
@@ -357,7 +360,7 @@ class FaceAscent:
         self.loss_on_negatives[faces] = 0.0
         for first, last in stretches(n, self._rows, U.shape[1], OPTIONS.scan_rows):
             n_pairs = _scan(
-                *self._arrays, self._scale, U, faces, first, last, self._y, self._caps_columns,
+                *self._arrays, self._scale, U, faces, first, last, self._y, self._caps,
                 self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
             )  # fmt: skip
             blocks.append(pairs[:, :n_pairs].copy())
@@ -395,13 +398,22 @@ class FaceAscent:
         self._active_samples[k], self._alpha_sums[k] = samples, alpha.sum()
         self._scanned[k], self._is_climbed[k] = False, True
 
-    def _copy_solution(self, k: int, faces: Integers) -> None:
-        """Copy the multipliers and the values of face k to `faces`, which have the same program."""
-        samples = self._active_samples[k]
-        for other in faces:
-            self.alpha[self._active_samples[other], other] = 0.0
-            self.alpha[samples, other] = self.alpha[samples, k]
-            self._active_samples[other] = samples
-        for values in (self.W, self.loss_on_negatives, self._alpha_sums, self._is_climbed, self._accuracy):
-            values[faces] = values[k]
-        self.scores[:, faces] = self.scores[:, [k]]
+
+@dataclass
+class StallDetector:
+    """A stopping test for runs whose bound no longer rises and whose gap no longer falls, scan by scan."""
+
+    bound: float = -np.inf  # the largest
+    gap: float = np.inf  # the smallest
+    idle_scans: int = 0
+
+    def stop_status(self, bound: float, gap: float, clock: Clock) -> Status | None:
+        """Return STALLED or TIME_LIMIT if the run must stop after this scan, else None."""
+        bound_rises = bound > self.bound + OPTIONS.min_bound_rise_rel * abs(bound)
+        if bound_rises or gap < OPTIONS.max_gap_ratio * self.gap:
+            self.bound, self.gap, self.idle_scans = max(bound, self.bound), min(gap, self.gap), 0
+        else:
+            self.idle_scans += 1
+        if self.idle_scans >= OPTIONS.max_idle_scans:
+            return Status.STALLED
+        return Status.TIME_LIMIT if clock.is_over else None

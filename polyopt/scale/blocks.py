@@ -192,6 +192,12 @@ class Selection(NamedTuple):
     is_second: NDArray[np.bool_]
     weights: NDArray[np.float64]
 
+    def part(self, mask: NDArray[np.bool_]) -> "Selection":
+        """Return the selected rows in a mask of these."""
+        rows = self.rows.copy()
+        rows[self.rows] = mask
+        return Selection(rows, self.is_second[mask], self.weights[mask])
+
 
 class TwoClasses(NamedTuple):
     """Samples of two classes: X (n, m), mask of the second class (n,), and weights (n,)."""

@@ -18,7 +18,7 @@ from polyopt.scale.blocks import Pair
 from polyopt.scale.crew import Change
 from polyopt.scale.executor import Executor
 
-_FORMAT = "polyopt checkpoint 6"
+_FORMAT = "polyopt checkpoint 7"
 
 
 class Checkpoint:

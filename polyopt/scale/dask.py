@@ -26,6 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 from formulations.language.arguments import refuse_masked
+from formulations.language.clock import Clock
 from polyopt.base.threads import single_threaded_blas
 from polyopt.estimators.collections import CollectionLike, heading_of, matrix_of_partition
 from polyopt.estimators.frames import column_names, refuse_dates
@@ -60,12 +61,12 @@ class _Tasks:
 
     def _run(
         self, numbers: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
-        is_over: Callable[[], bool] = lambda: False,
-    ) -> dict[int, Any] | None:  # fmt: skip
-        """Return the results by number; None if time is over.
+        clock: Clock | None = None,
+    ) -> dict[int, Any]:  # fmt: skip
+        """Return the results by number.
 
         send: sends tasks for some numbers, and returns those of each; a task has a list of their results.
-        RuntimeError: no worker or no scheduler for some time.
+        RuntimeError: no worker or no scheduler for some time. OutOfTimeError: time is over.
         """
         left, failures = list(numbers), 0
         results: dict[int, Any] = {}
@@ -73,13 +74,13 @@ class _Tasks:
         try:
             while left or under_way:
                 under_way |= send(left)
-                if is_over():
-                    return None
+                if clock is not None:
+                    clock.check()
                 ended = {future: under_way.pop(future) for future in self._ended(under_way)}
                 for error in [future.exception() for future in ended if future.status == "error"]:
                     failures += 1
                     self._tolerate(error, failures)
-                fetched = self._fetch([future for future in ended if future.status == "finished"], is_over)
+                fetched = self._fetch([future for future in ended if future.status == "finished"], clock)
                 for future, group in ended.items():
                     answered = zip(group, fetched.get(future.key, ()), strict=False)
                     results |= {n: each for n, each in answered if not isinstance(each, Missing)}
@@ -131,7 +132,7 @@ class _Tasks:
         if failed := [part for part in self.parts if getattr(part, "status", "") == "error"]:
             self._client.retry(failed)
 
-    def _fetch(self, finished: list[Future], is_over: Callable[[], bool]) -> dict[str, Any]:
+    def _fetch(self, finished: list[Future], clock: Clock | None) -> dict[str, Any]:
         """Return the available results of finished tasks by their keys."""
         if not finished:
             return {}
@@ -143,7 +144,7 @@ class _Tasks:
             try:
                 return dict(pending.result(timeout=_TASK_POLL_SECONDS))
             except TimeoutError:
-                if set(self._homes.values()) - set(workers_of(self._client)) or is_over():
+                if set(self._homes.values()) - set(workers_of(self._client)) or (clock and clock.is_over):
                     pending.cancel()
                     return {}
             except (OSError, ValueError, CancelledError):
@@ -168,20 +169,20 @@ class DaskExecutor(_Tasks, Executor):
 
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        is_over: Callable[[], bool] | None = None,
+        clock: Clock | None = None,
     ) -> Any:  # fmt: skip
         """Return the results of a step as of :meth:`Executor.each`, by a task for each block."""
         found = self._run(
             [number for number, more in enumerate(arguments) if more is not None],
             lambda numbers: {self._send(step, n, arguments[n] or ()): [n] for n in numbers},
-            is_over or (lambda: False),
+            clock,
         )
-        return None if found is None else [found[number] for number in sorted(found)]
+        return [found[number] for number in sorted(found)]
 
     def chain(
         self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        is_over: Callable[[], bool] | None = None,
-    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        clock: Clock | None = None,
+    ) -> tuple[Any, list[Any]]:  # fmt: skip
         """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
 
         def send(_: list[int]) -> dict[Future, list[int]]:
@@ -193,8 +194,7 @@ class DaskExecutor(_Tasks, Executor):
 
         if not stops:
             return state, []
-        found = self._run([0], lambda left: send(left) if left else {}, is_over or (lambda: False))
-        return None if found is None else found[0]
+        return self._run([0], lambda left: send(left) if left else {}, clock)[0]
 
     def _send(
         self, step: Callable[..., Any], number: int, arguments: tuple[Any, ...], last: Any = None
@@ -262,7 +262,6 @@ class DaskBlocks(_Tasks, Crew):
         if time.monotonic() > self._last_check + _WORKER_POLL_SECONDS:
             self._find_homes()
         found = self._run(self._numbers, lambda numbers: self._send_groups(numbers, ask))
-        assert found is not None
         self._n_applied |= dict.fromkeys(found, len(self.log))
         return [found[number] for number in self._numbers]
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from formulations.language.clock import Clock
 from polyopt.base.threads import run_blocks, single_threaded_blas
 from polyopt.scale.blocks import Checksum, Report, check_block, inspect_block
 from polyopt.scale.crew import Crew, Local, Readable, Recipe
@@ -46,25 +47,27 @@ class Executor(ABC):
     @abstractmethod
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        is_over: Callable[[], bool] | None = None,
+        clock: Clock | None = None,
     ) -> Any:  # fmt: skip
-        """Return the list of the results of a step on single blocks; None if time is over.
+        """Return the list of the results of a step on single blocks.
 
         step: a function of a module, called with a block's samples, its number, and the further arguments. It
             has no side effects, because it is run again if its result is lost.
         arguments: for each block the further arguments; None to leave it out.
+        clock: if it is over before a block is read, the call raises :class:`OutOfTimeError`.
         """
 
     @abstractmethod
     def chain(
         self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        is_over: Callable[[], bool] | None = None,
-    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        clock: Clock | None = None,
+    ) -> tuple[Any, list[Any]]:  # fmt: skip
         """Take a state through blocks, one after the other.
 
         step: as of :meth:`each`, with the state before the samples; it returns the next state and a result.
         stops: for each step the number of its block, and the further arguments.
-        Returns: the last state and the results; None if time is over.
+        clock: as of :meth:`each`.
+        Returns: the last state and the results.
         """
 
     def close(self) -> None:
@@ -103,34 +106,27 @@ class ThreadExecutor(Executor):
 
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        is_over: Callable[[], bool] | None = None,
+        clock: Clock | None = None,
     ) -> Any:  # fmt: skip
         """Return the results of a step as of :meth:`Executor.each`, each on one thread."""
 
         def take(number: int) -> Any:
-            if is_over is not None and is_over():
-                raise _OverError
+            if clock is not None:
+                clock.check()
             return step(self._read(number), number, *(arguments[number] or ()))
 
-        try:
-            return run_blocks(take, [number for number, more in enumerate(arguments) if more is not None])
-        except _OverError:
-            return None
+        return run_blocks(take, [number for number, more in enumerate(arguments) if more is not None])
 
     def chain(
         self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        is_over: Callable[[], bool] | None = None,
-    ) -> tuple[Any, list[Any]] | None:  # fmt: skip
+        clock: Clock | None = None,
+    ) -> tuple[Any, list[Any]]:  # fmt: skip
         """Take a state through blocks as of :meth:`Executor.chain`, on one thread."""
         results = []
         for number, more in stops:
-            if is_over is not None and is_over():
-                return None
+            if clock is not None:
+                clock.check()
             with single_threaded_blas():
                 state, result = step(state, self._read(number), number, *more)
             results.append(result)
         return state, results
-
-
-class _OverError(Exception):
-    """Signal of a step that time is over."""

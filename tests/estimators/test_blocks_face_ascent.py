@@ -15,15 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 import polyopt
 from formulations.language.solution import Status
 from polyopt import Claim, SGDSettings, scale
-from polyopt.certificates.certificate import Residual
 from polyopt.certificates.tally import merge
 from polyopt.cpm import by_blocks as polytopes
 from polyopt.cpm import face_ascent_by_blocks as face_ascent
 from polyopt.cpm.certificate_by_blocks import (
     AssignedBlock,
     Multipliers,
-    certify_faces,
-    certify_halves,
+    certify_multipliers,
     implied_faces,
     reduce_dual,
     reduce_primal,
@@ -31,7 +29,6 @@ from polyopt.cpm.certificate_by_blocks import (
 
 K, C, TOL = 3, 0.7, 1e-5
 WEIGHTS = {"in": 2.0, "out": 0.5}
-NONE = Residual("stationarity", "assignment", 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +122,19 @@ def held_block(data, seed=0):
     """A block with an assignment, multipliers, and the faces that they make."""
     X, y, weights = data
     rng, outside = np.random.default_rng(seed), y == "out"
-    block = AssignedBlock(X, outside, C * weights, np.where(outside, rng.integers(0, K, len(y)), -1))
+    block = AssignedBlock(X, outside, C * weights, np.where(outside, rng.integers(0, K, len(y)), -1), 1 / 255)
     rows, faces = np.divmod(np.arange(len(y) * K), K)
-    alpha = rng.uniform(0.0, 1.0, len(rows)) * block.caps(rows, faces) * 0.02
+    caps = np.where(~outside[rows] | (block.assigned[rows] == faces), block.costs[rows], 0.0)
+    alpha = rng.uniform(0.0, 1.0, len(rows)) * caps * 0.02
     return block, Multipliers(rows, faces, alpha)
 
 
 def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     block, given = held_block(data)
     gained = reduce_dual(block, given, K)
-    W = implied_faces(gained, 1 / 255)[1]
-    met = reduce_primal(block, given, W, 1 / 255, 1e-7)
-    proof = certify_faces(certify_halves(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    W = implied_faces(gained)
+    met = reduce_primal(block, given, W, 1e-7)
+    proof = certify_multipliers(gained, met, W, 1e-6)
     X = np.column_stack([block.X / 255.0, np.ones(len(block.X))])
     y = np.where(block.outside, 1.0, -1.0)
     alpha = given.alpha.reshape(-1, K)
@@ -150,13 +148,12 @@ def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     parts = []
     for low, high in pairwise(cuts):
         rows, faces, alpha = (each[low * K : high * K] for each in given)
-        parts.append(
-            (AssignedBlock(*(each[low:high] for each in block)), Multipliers(rows - low, faces, alpha))
-        )
+        part = AssignedBlock(*(each[low:high] for each in block[:4]), block.scale)
+        parts.append((part, Multipliers(rows - low, faces, alpha)))
     apart = merge(reduce_dual(*part, K) for part in parts)
-    assert implied_faces(apart, 1 / 255)[1] == pytest.approx(W, rel=1e-12)
-    again = merge(reduce_primal(*part, W, 1 / 255, 1e-7) for part in parts)
-    assert again.sums["losses"].mid == pytest.approx(met.sums["losses"].mid, rel=1e-12)
+    assert implied_faces(apart) == pytest.approx(W, rel=1e-12)
+    again = merge(reduce_primal(*part, W, 1e-7) for part in parts)
+    assert again.sums["loss"].mid == pytest.approx(met.sums["loss"].mid, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +172,10 @@ def test_multipliers_that_are_spoilt_prove_no_more(spoil, condition, data):
     scaled = np.where(used, block.assigned, 0)
     best = polyopt.ConvexPolytopeMachine(K, C=C, inside_label="in", solver="exact")
     best.fit_from(X[used] / 255.0, y[used], scaled[used], hold=True, sample_weight=weights[used])
-    W = implied_faces(reduce_dual(block, given, K), 1 / 255)[1]
+    W = implied_faces(reduce_dual(block, given, K))
     other = given._replace(alpha=spoil(given.alpha))
-    gained, met = reduce_dual(block, other, K), reduce_primal(block, other, W, 1 / 255, 1e-7)
-    proof = certify_faces(certify_halves(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    gained, met = reduce_dual(block, other, K), reduce_primal(block, other, W, 1e-7)
+    proof = certify_multipliers(gained, met, W, 1e-6)
     assert proof.claim is Claim.SUBOPTIMAL_BY
     assert proof.dual_value <= best.certificate().primal_value <= proof.primal_value * (1.0 + 1e-9)
     assert any(each.condition == condition and each.relative > 1e-6 for each in proof.residuals)
@@ -209,7 +206,7 @@ def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch,
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(face_ascent, "climb_pairs", interrupted)
+    monkeypatch.setattr(face_ascent.FaceAscents, "_climb", interrupted)
     shorts.append(quietly(machine(), source, faces=start))
     assert shorts[-1].solution_.status is Status.INTERRUPTED
     for short in shorts:

@@ -18,6 +18,7 @@ from helpers.dask_cluster import (
     polytopes,
 )
 
+from formulations.language.clock import Clock, OutOfTimeError
 from formulations.language.solution import Status
 from polyopt import SVM, Claim, SGDSettings, scale
 from polyopt.scale.crew import Change
@@ -180,8 +181,10 @@ def test_steps_and_chains_stop_at_the_time_limit_and_raise_errors(client, data):
         assert team.each(_sized, [(k,) if k < 3 else None for k in range(team.count)]) == [20, 21, 22]
         assert team.chain(_counted, 5, [(0, ()), (1, ())]) == (45, [5, 25])
         assert team.chain(_counted, "as it was", []) == ("as it was", [])
-        assert team.each(_sized, [(0,)] * team.count, lambda: True) is None
-        assert team.chain(_counted, 5, [(0, ())], lambda: True) is None
+        with pytest.raises(OutOfTimeError):
+            team.each(_sized, [(0,)] * team.count, Clock(0.0))
+        with pytest.raises(OutOfTimeError):
+            team.chain(_counted, 5, [(0, ())], Clock(0.0))
         with pytest.raises(ZeroDivisionError):
             team.chain(_broken, 0, [(0, ()), (1, ())])
 

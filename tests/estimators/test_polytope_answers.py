@@ -23,7 +23,7 @@ from polyopt import (
     SGDSettings,
     certify_spla1,
 )
-from polyopt.cpm.sgd import CpmSgd, _SgdEpochs, solve_cpm_sgd
+from polyopt.cpm.sgd import AVERAGE, CpmSgd, _SgdEpochs, solve_cpm_sgd
 from polyopt.estimators.faces import scores_at
 from polyopt.linalg.rows import as_rows
 
@@ -101,7 +101,7 @@ def test_of_two_answers_that_which_keeps_the_floor_is_taken(stripes):
     machine = CpmSgd(3, 2, perplexity=1.9, average=True, dtype=np.float64)
     good = np.array([[2.0, 0, 0, -1], [-2.0, 0, 0, -1]])  # each face has about half
     alone = np.array([[0.0, 0, 0, 1], [0, 0, 0, -1.0]])  # the first answers for all
-    machine.steps[0] = 10**6
+    machine.steps[0], machine.tally[AVERAGE] = 10**6, 1.0
     for U, A in ((alone, good), (good, alone)):
         machine.U[:, :2], machine.A[:, :2] = U.T * (10**6 + 1.0), A.T
         assert np.allclose(machine.best_iterate(rows, outside, C)[0], good)

@@ -91,7 +91,7 @@ def passes(executor):
     """Algorithm 1 through the blocks: its answer, its objective, and its estimates."""
     options, pair = Options(pilot_samples=60, max_passes=3), Pair(("no", "yes"), (1.0, 2.0), 0.1)
     summary, save = summarize(executor.inspect(), pair), Checkpoint(None, None, executor, pair)
-    found = Passes(executor, pair, summary, 2, Clock(None), save, seed=4, options=options).run()
+    found = Passes(executor, pair, summary, 2, save, seed=4, options=options).solve(Clock(None))
     return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
 
 

@@ -7,7 +7,6 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
-from polyopt.cpm.block_ascent import _climb_pairs
 from polyopt.linalg.rows import as_rows, in_lanes
 from polyopt.optim.coordinate_ascent import _copies, _scan, _sweep, add_rows, climb_face, square_lengths
 
@@ -53,17 +52,15 @@ def parts(rows):
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
-@pytest.mark.parametrize("alike", [False, True], ids=["caps of each face", "one cap"])
 @pytest.mark.parametrize("K", [1, 3, 9, 70])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_scan_agrees_with_numpy(form, K, alike, single):
+def test_a_scan_agrees_with_numpy(form, K, single):
     """Positives are scored; negatives are priced and, where near, listed; faces may be some of all."""
-    check_scan(np.random.default_rng(0), form, K, alike, single, 36, 5)
+    check_scan(np.random.default_rng(0), form, K, single, 36, 5)
 
 
-def check_scan(rng, form, K, alike, single, n, m):
+def check_scan(rng, form, K, single, n, m):
     X, rows, y, caps, _ = problem(K + 1, form, rng, n, m)
-    caps = caps[:, :1].copy() if alike else caps
     first, last = np.sort(rng.integers(0, n + 1, 2)).tolist()
     faces, W = np.arange(1, K + 1), rng.normal(size=(K + 1, m + 1))
     slots = np.cumsum(y > 0) - 1
@@ -71,7 +68,7 @@ def check_scan(rng, form, K, alike, single, n, m):
     scores, inside = np.full((int((y > 0).sum()), K + 1), np.nan), np.zeros(K + 1)
     pairs, out = np.empty((2, n * K), dtype=np.int32), anywhere(rng, np.empty_like(U[0]))
     used = _scan(*parts(rows), SCALE, U, faces, first, last, y, caps, slots, -1.1, scores, inside, pairs, out)
-    s, C = lifted(X) @ W.T, np.broadcast_to(caps, (n, K + 1))
+    s, C = lifted(X) @ W.T, caps
     seen = np.zeros(n, dtype=bool)
     seen[first:last] = True
     close = {"rel": 1e-4, "abs": 1e-4} if single else {"rel": 1e-12, "abs": 1e-12}
@@ -92,25 +89,23 @@ def check_scan(rng, form, K, alike, single, n, m):
 @drawn_calls("ascent_scan")
 def test_drawn_scans(rng):
     check_scan(
-        rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9, 70]), *rng.random(2) < 0.5, length(rng), length(rng)
+        rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9, 70]), rng.random() < 0.5, length(rng), length(rng)
     )
 
 
-@pytest.mark.parametrize("alike", [False, True], ids=["caps of each face", "one cap"])
 @pytest.mark.parametrize("K", [1, 3, 9, 70])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_sweep_steps_on_every_multiplier(form, K, alike):
+def test_a_sweep_steps_on_every_multiplier(form, K):
     """Each step is the best along its coordinate; a positive has one, on its own face."""
-    alpha, W = check_sweep(np.random.default_rng(2), form, K, alike, 36, 5)
+    alpha, W = check_sweep(np.random.default_rng(2), form, K, 36, 5)
     assert alpha.sum() - (W**2).sum() > 0
 
 
-def check_sweep(rng, form, K, alike, n, m):
+def check_sweep(rng, form, K, n, m):
     """Make two sweeps in either precision, and return the multipliers and the faces."""
     X, rows, y, caps, z = problem(K, form, rng, n, m)
-    caps = caps[:, :1].copy() if alike else caps
     order = anywhere(rng, rng.permutation(n))
-    A, squares, C = lifted(X), (lifted(X) ** 2).sum(axis=1), np.broadcast_to(caps, (n, K))
+    A, squares, C = lifted(X), (lifted(X) ** 2).sum(axis=1), caps
     U, alpha = anywhere(rng, in_lanes(np.zeros((K, m + 1)))), anywhere(rng, np.zeros((n, K)))
     W, mu, work = np.zeros((K, m + 1)), np.zeros((n, K)), anywhere(rng, np.zeros((2, U.shape[1])))
     single, narrow = U.astype(np.float32), alpha.copy()
@@ -132,9 +127,7 @@ def check_sweep(rng, form, K, alike, n, m):
 
 @drawn_calls("ascent_sweep")
 def test_drawn_sweeps(rng):
-    check_sweep(
-        rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9]), rng.random() < 0.5, length(rng, 15), length(rng, 15)
-    )
+    check_sweep(rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9]), length(rng, 15), length(rng, 15))
 
 
 @pytest.mark.parametrize("m", [*range(1, 10), 13])
@@ -236,49 +229,3 @@ def test_a_climb_over_no_samples_ends():
     rows, none, w = as_rows(np.ones((2, 3))), np.zeros(0), np.ones(4)
     assert climb_face(rows, 1.0, none, none, none, np.arange(0), none, w, 0.0, 5, 0) == 1
     assert w.tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_pass_over_pairs_is_plain_loops(form):
-    """Pairs beyond the resting slope of their face fall asleep; the others make the exact step."""
-    asleep = check_pairs(np.random.default_rng(1), form, 3, 20, 5, 60)
-    assert 0 < asleep < 60
-
-
-def check_pairs(rng, form, K, n, m, r):
-    """Make a pass over r pairs, and return how many fell asleep."""
-    X, rows, y, caps, _ = problem(K, form, rng, n, m)
-    A, caps, r = lifted(X), anywhere(rng, caps[:, 0]), r if n else 0
-    chosen, faces, at = (
-        anywhere(rng, each)
-        for each in (rng.integers(0, n, r) if n else np.arange(0), rng.integers(0, K, r), rng.permutation(r))
-    )
-    alpha = anywhere(rng, np.zeros(r))
-    alpha[at] = np.where(rng.random(r) < 0.5, 0.0, 1.0) * caps[chosen]
-    W, rests, worst = (
-        anywhere(rng, rng.normal(size=(K, m + 1))),
-        anywhere(rng, rng.choice([0.3, 1.0, 9.0], K)),
-        anywhere(rng, np.zeros(K)),
-    )
-    awake, squares = anywhere(rng, np.ones(r, bool)), square_lengths(rows, SCALE)
-    mu, V, asleep, most = alpha.copy(), W.copy(), np.zeros(r, bool), np.zeros(K)
-    for i, k, j in zip(chosen, faces, at, strict=True):
-        slope = 1.0 - y[i] * (A[i] @ V[k])
-        if (mu[j] <= 0 and slope < -rests[k]) or (mu[j] >= caps[i] and slope > rests[k]):
-            asleep[j] = True
-            continue
-        most[k] = max(most[k], slope if mu[j] < caps[i] else 0.0, -slope if mu[j] > 0 else 0.0)
-        after = min(max(mu[j] + 2 * slope / squares[i], 0.0), caps[i])
-        V[k] += 0.5 * y[i] * (after - mu[j]) * A[i]
-        mu[j] = after
-    _climb_pairs(*parts(rows), SCALE, y, caps, squares, chosen, faces, at, alpha, awake, W, rests, worst)
-    assert np.array_equal(~awake, asleep)
-    assert_near(alpha, mu, abs=1e-11)
-    assert pytest.approx(V, abs=1e-11) == W
-    assert_near(worst, most, abs=1e-11)
-    return asleep.sum()
-
-
-@drawn_calls("climb_pairs")
-def test_drawn_pairs(rng):
-    check_pairs(rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9]), length(rng), length(rng), length(rng))

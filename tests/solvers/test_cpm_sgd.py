@@ -320,7 +320,7 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
     X, y, _ = clusters(60, 2, 0)
     W = solve_cpm_sgd(X, y, np.ones(60), 2, max_iter=100)["W"]
     machine = CpmSgd(X.shape[1], 2, dtype=np.float64)
-    machine.steps[0] = 100
+    machine.steps[0], machine.tally[cpm_sgd.AVERAGE] = 100, 1.0
     machine.U[:, :2], machine.A[:, :2] = 101.0 * W.T, 0.5 * (W + W[::-1]).T
     answer, objective = machine.best_iterate(as_rows(X), y > 0, np.ones(60))
     assert answer == pytest.approx(W)
