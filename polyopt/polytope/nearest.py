@@ -1,9 +1,10 @@
 """Nearest point of a region to a sample, by best-first branch and bound.
 
-A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its lower bound is the distance
-to the chosen rows, by a projection; the first node explored without an open choice is the optimum. The
-indicators of a categorical column, one of which is 1, are a choice among the categories. A missing number is
-a choice, too: it stays missing, at its imputed value, or becomes known, and its indicator becomes 0.
+A node has made some of the region's choices among rows (:mod:`polyopt.polytope.region`), and some of the
+question's choices among values of features. Its lower bound is the distance to the chosen rows, by a
+projection; the first node explored without an open choice is the optimum. The indicators of a categorical
+column, one of which is 1, are a choice among the categories. A missing number is a choice, too: it stays
+missing, at its imputed value, or becomes known, and its indicator becomes 0.
 
 This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
@@ -26,6 +27,16 @@ from polyopt.polytope.region import Region, Rows
 _MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies it up to rounding
 
 
+class ValueChoice(NamedTuple):
+    """A choice among options, each of which fixes some features at values."""
+
+    options: tuple[tuple[NDArray[np.intp], Array], ...]
+
+    def is_made_at(self, z: Array) -> bool:
+        """True if a point (m,) has the values of an option."""
+        return any((z[places] == values).all() for places, values in self.options)
+
+
 @dataclass(frozen=True)
 class Question:
     """The sample, the units of distance, and the changes that are allowed."""
@@ -36,9 +47,7 @@ class Question:
     low: Array
     high: Array
     held: NDArray[np.bool_]  #: (m,), mask of the features that may not change
-    #: Places of indicators of which one is 1 and the others are 0, an array for each column.
-    groups: tuple[NDArray[np.intp], ...] = ()
-    gaps: tuple[NDArray[np.intp], ...] = ()  #: pairs of places, of a missing number and of its indicator
+    choices: tuple[ValueChoice, ...] = ()  #: categories, and missing numbers
 
     @classmethod
     def of(
@@ -48,8 +57,9 @@ class Question:
     ) -> Self:  # fmt: skip
         """Return a question, by default with spreads of 1, without bounds, and with all features free.
 
-        An indicator of a group stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay
-        known: only pairs of `gaps` with their indicator at 1 remain.
+        `groups` has the places of indicators of which one is 1 and the others are 0, an array for each
+        column, `gaps` pairs of places, of a missing number and of its indicator. An indicator of a group
+        stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay known.
         """
         point = real_array("x", x)
         m = len(point)
@@ -59,14 +69,17 @@ class Question:
         ]
         is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
         unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
-        free_groups, missing = [], []
+        choices = []
         for places in (np.asarray(group, dtype=np.intp) for group in groups):
             if is_fixed[places].any():  # a category that may not change
                 is_fixed[places] = True
                 continue
             is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
             ends[0][places], ends[1][places] = 0.0, is_allowed
-            free_groups.append(places)
+            categories = np.eye(len(places))[is_allowed]
+            if not point[places].any():
+                categories = np.vstack([categories, point[places]])
+            choices.append(ValueChoice(tuple((places, category) for category in categories)))
         for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
             if not point[pair[1]]:
                 is_fixed[pair[1]] = True
@@ -74,8 +87,8 @@ class Question:
                 is_fixed[pair] = True
             else:
                 ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
-                missing.append(pair)
-        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(free_groups), tuple(missing))
+                choices.append(ValueChoice(((pair[1:], np.zeros(1)), (pair, point[pair]))))
+        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(choices))
 
 
 @dataclass(frozen=True)
@@ -128,8 +141,7 @@ class _Node:
 
     case: int
     chosen: tuple[int, ...]  # row of each choice of the case
-    categories: tuple[int, ...]  # feature of each group that is 1; -2 if all are 0
-    gaps: tuple[int, ...]  # 1 if a missing number stays missing, else 0
+    options: tuple[int, ...]  # option of each choice of the question
 
 
 class _Projected(NamedTuple):
@@ -162,8 +174,7 @@ class _Search:
         self.parts: dict[_Node, Part] = {}
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
-            open_gaps = (-1,) * len(question.gaps)
-            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups), open_gaps)
+            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.choices))
             self.push(0.0, start, nothing)
 
     def push(self, bound: float, node: _Node, part: Part, optimum: _Projected | None = None) -> None:
@@ -210,14 +221,10 @@ class _Search:
         chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
         rows = Rows.together([case.rows, *chosen], len(q.x))
         low, high = q.low.copy(), q.high.copy()
-        for places, category in zip(q.groups, node.categories, strict=True):
-            if category != -1:
-                low[places] = high[places] = (places == category) * 1.0
-        for pair, stays in zip(q.gaps, node.gaps, strict=True):
-            if stays >= 0:
-                low[pair[1]] = high[pair[1]] = stays
-            if stays == 1:
-                low[pair[0]] = high[pair[0]] = q.x[pair[0]]
+        for choice, option in zip(q.choices, node.options, strict=True):
+            if option >= 0:
+                places, values = choice.options[option]
+                low[places] = high[places] = values
         q = replace(q, low=low, high=high)
         solution = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
         is_empty = solution.status is Status.INFEASIBLE
@@ -255,18 +262,11 @@ class _Search:
                 chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
                 yield max(float(distance), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
-        for number, places in enumerate(q.groups):
-            if node.categories[number] == -1 and not _is_category(z[places], q.x[places]):
-                options = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
-                for category in options:
-                    categories = (*node.categories[:number], category, *node.categories[number + 1 :])
-                    yield 0.0, replace(node, categories=categories), None
-                return
-        for number, pair in enumerate(q.gaps):
-            if node.gaps[number] == -1 and z[pair[1]] and (z[pair] != q.x[pair]).any():
-                for stays in (0, 1):
-                    gaps = (*node.gaps[:number], stays, *node.gaps[number + 1 :])
-                    yield 0.0, replace(node, gaps=gaps), None
+        for number, choice in enumerate(q.choices):
+            if node.options[number] < 0 and not choice.is_made_at(z):
+                for option in range(len(choice.options)):
+                    options = (*node.options[:number], option, *node.options[number + 1 :])
+                    yield 0.0, replace(node, options=options), None
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
@@ -296,9 +296,3 @@ def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
     flat = np.where(scores > 0.0, np.inf, -np.inf)
     return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
-
-
-def _is_category(values: Array, before: Array) -> bool:
-    """True if indicators are those of one category, or have not changed."""
-    ascending = np.sort(values)
-    return bool((values == before).all() or (ascending[-1] == 1.0 and not ascending[:-1].any()))
