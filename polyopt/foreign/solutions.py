@@ -56,7 +56,7 @@ class Answer:
     weights: Vector | float = 1.0
 
     def in_form(self, program: str, size: int, of: str) -> dict[str, Any]:
-        """Return the point as the program's W, or as w and b, with `size` coefficients, those `of` the data."""
+        """Return the point as the program's W, or as w and b, with `size` coefficients `of` the data."""
         point, variables = dict(self.point), PROGRAMS[program].variables
         if variables == ("W",) and "w" in point:
             return {"W": np.append(point["w"], point.get("b", 0.0))[None, :]}
