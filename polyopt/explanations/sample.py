@@ -31,7 +31,8 @@ from polyopt.explanations.decision_model import (
     shortened,
     wrapped,
 )
-from polyopt.polytope.nearest import Nearest, Question, nearest
+from polyopt.polytope.nearest import Nearest, nearest
+from polyopt.polytope.projection import Question
 
 _MIN_RELATIVE_MEAN = 1e-12  # multiple of a feature's spread, below which its mean is a rounding error
 _DEPTHS = 2.0 ** np.arange(-50, 2)  # of the search for the crossing: distances from the boundary, in spreads

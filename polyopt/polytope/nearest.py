@@ -10,85 +10,19 @@ This search does not use :mod:`polyopt.optim.best_first`, which is on a higher f
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
-from polyopt.polytope.projection import project
+from polyopt.polytope.projection import Question, project
 from polyopt.polytope.region import Region, Rows
 
 _MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies it up to rounding
-
-
-class ValueChoice(NamedTuple):
-    """A choice among options, each of which fixes some features at values."""
-
-    options: tuple[tuple[NDArray[np.intp], Array], ...]
-
-    def is_made_at(self, z: Array) -> bool:
-        """True if a point (m,) has the values of an option."""
-        return any((z[places] == values).all() for places, values in self.options)
-
-
-@dataclass(frozen=True)
-class Question:
-    """The sample, the units of distance, and the changes that are allowed."""
-
-    x: Array  #: (m,), the sample
-    spread: Array  #: (m,), the unit in which each feature's change is measured
-    #: low, high: (m,), bounds on the features.
-    low: Array
-    high: Array
-    held: NDArray[np.bool_]  #: (m,), mask of the features that may not change
-    choices: tuple[ValueChoice, ...] = ()  #: categories, and missing numbers
-
-    @classmethod
-    def of(
-        cls, x: ArrayLike, *, spread: ArrayLike | None = None, low: ArrayLike | None = None,
-        high: ArrayLike | None = None, held: ArrayLike | None = None,
-        groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
-    ) -> Self:  # fmt: skip
-        """Return a question, by default with spreads of 1, without bounds, and with all features free.
-
-        `groups` has the places of indicators of which one is 1 and the others are 0, an array for each
-        column, `gaps` pairs of places, of a missing number and of its indicator. An indicator of a group
-        stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay known.
-        """
-        point = real_array("x", x)
-        m = len(point)
-        ends = [
-            np.array(np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
-            for end, value in ((low, -np.inf), (high, np.inf))
-        ]
-        is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
-        unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
-        choices = []
-        for places in (np.asarray(group, dtype=np.intp) for group in groups):
-            if is_fixed[places].any():  # a category that may not change
-                is_fixed[places] = True
-                continue
-            is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
-            ends[0][places], ends[1][places] = 0.0, is_allowed
-            categories = np.eye(len(places))[is_allowed]
-            if not point[places].any():
-                categories = np.vstack([categories, point[places]])
-            choices.append(ValueChoice(tuple((places, category) for category in categories)))
-        for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
-            if not point[pair[1]]:
-                is_fixed[pair[1]] = True
-            elif is_fixed[pair].any():
-                is_fixed[pair] = True
-            else:
-                ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
-                choices.append(ValueChoice(((pair[1:], np.zeros(1)), (pair, point[pair]))))
-        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(choices))
 
 
 @dataclass(frozen=True)
@@ -131,8 +65,7 @@ class Nearest:
         """Return the nearest point that satisfies the same rows with a slack of `depth` spreads, if any."""
         q = self.question
         shifted = self.rows.b + depth * np.linalg.norm(self.rows.W * q.spread, axis=1)
-        found = project(q.x, self.rows.W, shifted, spread=q.spread, low=q.low, high=q.high, held=q.held)
-        return found.primal.get("z")
+        return project(q, self.rows.W, shifted).primal.get("z")
 
 
 @dataclass(frozen=True)
@@ -226,7 +159,7 @@ class _Search:
                 places, values = choice.options[option]
                 low[places] = high[places] = values
         q = replace(q, low=low, high=high)
-        solution = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
+        solution = project(q, rows.W, rows.b)
         is_empty = solution.status is Status.INFEASIBLE
         self.parts[node] = Part(q, rows, solution["face"], is_empty)
         return None if is_empty else _Projected(solution, rows, q)
