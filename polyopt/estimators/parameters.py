@@ -63,7 +63,7 @@ def estimator(cls: type[T]) -> type[T]:
             refuse_moved(type(self), parameters)
             init(self, *args, **parameters)
 
-        declared.__init__ = checked  # type: ignore[method-assign, assignment]
+        declared.__init__ = checked  # type: ignore[method-assign]
     return declared
 
 
@@ -125,10 +125,6 @@ class Settings:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the fields by name."""
         return {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}  # type: ignore[arg-type]
-
-    def check(self) -> None:
-        """Raise ValueError if a field has a value that is not allowed."""
-        check_parameters(self._parameter_constraints, self.get_params(), type(self).__name__)
 
 
 # -- constraints -----------------------------------------------------------------------------------------
@@ -196,4 +192,4 @@ def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], 
     validate_parameter_constraints(without_check, values, caller_name=caller)
     for value in values.values():
         if isinstance(value, Settings):
-            value.check()
+            check_parameters(value._parameter_constraints, value.get_params(), type(value).__name__)

@@ -255,7 +255,7 @@ def _certificate(pair: _Pair, tol: float) -> Certificate:
         if arguments.keys() >= {"w", "b"}:  # the function takes the intercept for centred samples
             geometry = SigmaLinearGeometry(X, within("D", pair.settings["D"], 0.0, 1.0), pair.weights)
             arguments["b"] = geometry.centred_intercept(pair.point["w"], pair.point["b"])
-    elif pair.program == "cpm" and np.ndim(arguments.get("alpha")) == 1:
+    elif pair.program == "cpm" and "alpha" in arguments and arguments["alpha"].ndim == 1:
         arguments["alpha"] = arguments["alpha"][:, None]
     elif pair.program == "soft-rmm":
         arguments["D"] = at_least("D", pair.settings["D"], 0.0, infinite=True) * pair.weights

@@ -183,7 +183,8 @@ def _read_mapping(fields: Mapping[str, Any]) -> Answer:
         if not answer.multipliers:
             raise ValueError("the point has neither w nor W nor multipliers")
         return answer
-    w, b = real_array("w", fields["w"]), fields.get("b")
+    w: Any = real_array("w", fields["w"])
+    b: Any = fields.get("b")
     if w.ndim == 2 and 1 in w.shape:
         w = w.ravel()
     if w.ndim == 2:
