@@ -1,12 +1,12 @@
 """Tasks for joblib's workers, under the current clock (:mod:`formulations.language.clock`) of the caller.
 
 A clock is the time limit of a run; long loops check whether it is over, or stopped by Ctrl-C. Worker
-processes receive the clock's deadline, but not a later stop of the clock. On Ctrl-C
-:func:`iter_task_results` drops unfinished tasks; :func:`run_tasks` then runs them in this process with the
-clock stopped, so that each ends as soon as it checks the clock.
+processes receive the clock's deadline, but not a later stop of the clock. On Ctrl-C :func:`run_tasks` drops
+unfinished tasks, and runs them in this process with the clock stopped, so that each ends as soon as it checks
+the clock.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -26,31 +26,23 @@ def run_tasks(
     """Return the results of a function for each task, in order.
 
     task_name: name of a task in progress messages.
-    On Ctrl-C the unfinished tasks are run in this process with the clock stopped.
+    On Ctrl-C stop the current clock, and run the unfinished tasks in this process; if there is no clock,
+    re-raise KeyboardInterrupt.
     """
-    results = dict(counted(iter_task_results(function, tasks, n_jobs), len(tasks), task_name))
-    return [results[number] if number in results else function(task) for number, task in enumerate(tasks)]
-
-
-def iter_task_results(
-    function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
-) -> Iterator[tuple[int, _Result]]:
-    """Yield the number and the result of each task as it ends, in any order.
-
-    On Ctrl-C stop the current clock and end the iteration; if there is no clock, re-raise KeyboardInterrupt.
-    """
-    clock = current_clock()
+    clock, results = current_clock(), dict[int, _Result]()
     # The fields of a task are separate arguments: Dask's backend then sends an array of several tasks once.
     calls = (
         delayed(call_timed)(clock, _run_numbered, function, number, type(task), *task)
         for number, task in enumerate(tasks)
     )
     try:
-        yield from iter_joblib(calls, n_jobs, in_order=False)
+        for number, result in counted(iter_joblib(calls, n_jobs, in_order=False), len(tasks), task_name):
+            results[number] = result
     except KeyboardInterrupt:
         if clock is None:
             raise
         clock.stop()
+    return [results[number] if number in results else function(task) for number, task in enumerate(tasks)]
 
 
 def _run_numbered(

@@ -15,10 +15,10 @@ receivers belong to a thread. Without a receiver, as in a script, sending costs 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -78,24 +78,42 @@ class Watch:
         return ", ".join(parts)
 
 
-_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+Listener = Callable[[Mapping[str, float]], None]
+Viewer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
+
+
+class _Receivers(NamedTuple):
+    watch: Watch | None = None
+    listener: Listener | None = None
+    viewer: Viewer | None = None
+
+
+_NONE = _Receivers()
+_receivers = ContextVar("receivers", default=_NONE)
+
+
+@contextmanager
+def _receiving(**changes: Any) -> Iterator[None]:
+    """Change some receivers of the loops within, in this thread."""
+    token = _receivers.set(_receivers.get()._replace(**changes))
+    try:
+        yield
+    finally:
+        _receivers.reset(token)
 
 
 @contextmanager
 def watching() -> Iterator[Watch]:
     """Yield a :class:`Watch` of the loops within, in this thread."""
     watch = Watch()
-    token = _watch.set(watch)
-    try:
+    with _receiving(watch=watch):
         yield watch
-    finally:
-        _watch.reset(token)
 
 
 @contextmanager
 def steps(total: int, what: str) -> Iterator[Step]:
     """Register a loop of `total` steps, each called `what`; the loop calls :meth:`Step.done` after each."""
-    step, watch = Step(total, what), _watch.get()
+    step, watch = Step(total, what), _receivers.get().watch
     if watch is None:
         yield step
         return
@@ -118,54 +136,36 @@ def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
             yield item
 
 
-Listener = Callable[[Mapping[str, float]], None]
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-
-
 def current_listener() -> Listener | None:
     """Return the listener to the records of this thread's loops, or None."""
-    return _listener.get()
+    return _receivers.get().listener
 
 
-@contextmanager
-def records_to(listener: Listener | None) -> Iterator[None]:
+def records_to(listener: Listener | None) -> AbstractContextManager[None]:
     """Send the records of all loops within to a function; None keeps the current listener."""
-    token = _listener.set(listener or _listener.get())
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return _receiving(listener=listener or current_listener())
 
 
 def tell(record: Mapping[str, float]) -> None:
     """Send a record of a solver's history, such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``."""
-    watch, listener = _watch.get(), _listener.get()
+    watch, listener, _ = _receivers.get()
     if watch is not None:
         watch.record = record
     if listener is not None:
         listener(record)
 
 
-Viewer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
-_viewer: ContextVar[Viewer | None] = ContextVar("viewer", default=None)
-
-
-@contextmanager
-def points_to(viewer: Viewer) -> Iterator[None]:
+def points_to(viewer: Viewer) -> AbstractContextManager[None]:
     """Send the points of the loops within to a function of a record and of the point's arrays.
 
     The loop changes the arrays later, so the function must copy those that it keeps.
     """
-    token = _viewer.set(viewer)
-    try:
-        yield
-    finally:
-        _viewer.reset(token)
+    return _receiving(viewer=viewer)
 
 
 def show(record: Mapping[str, float], make_point: Callable[[], Mapping[str, Any]]) -> None:
     """Send a point of a loop; `make_point` returns its arrays, and is called only if there is a viewer."""
-    viewer = _viewer.get()
+    viewer = _receivers.get().viewer
     if viewer is not None:
         viewer(record, make_point())
 

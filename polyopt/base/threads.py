@@ -30,7 +30,9 @@ def thread_count() -> int:
     It is at most that of BLAS, so that ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and threadpoolctl's
     limits apply, and at most the number of cores that this process is bound to.
     """
-    return max(1, min([_core_count(), *_blas_thread_counts()]))
+    has_affinity = hasattr(os, "sched_getaffinity")
+    core_count = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return max(1, min([core_count, *_blas_thread_counts()]))
 
 
 def run_blocks(
@@ -91,12 +93,6 @@ def _pools() -> list[Any]:
     return [pool for pool in pools if getattr(pool, "threading_layer", "") != "disabled"]
 
 
-def _core_count() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class _BlasLimit:
     """The process-wide limit of BLAS to one thread."""
 
@@ -146,18 +142,16 @@ def single_threaded_blas() -> Iterator[int]:
         _thread_state.count = 0
         with _BlasLimit.lock:
             _BlasLimit.holders -= 1
-            # A limit per thread is restored now, a limit of the process when no holder is left.
-            shared_counts = [1] * len(counts_on_entry)
-            if _BlasLimit.holders == 0:
-                shared_counts = _BlasLimit.counts_before
-            counts = zip(_pools(), counts_on_entry, shared_counts, strict=True)
-            restored = [own if _has_limit_per_thread(pool) else shared for pool, own, shared in counts]
-            _set_blas_thread_counts(restored)
-
-
-def _has_limit_per_thread(pool: Any) -> bool:
-    """Return True if the pool has a limit for each thread, not one for the process."""
-    return getattr(pool, "threading_layer", "") == "openmp" or pool.user_api == "openmp"
+            # OpenMP's limit per thread is restored now, a limit of the process when no holder is left.
+            shared_counts = _BlasLimit.counts_before
+            if _BlasLimit.holders > 0:
+                shared_counts = [1] * len(counts_on_entry)
+            _set_blas_thread_counts(
+                [
+                    own if "openmp" in (getattr(pool, "threading_layer", ""), pool.user_api) else shared
+                    for pool, own, shared in zip(_pools(), counts_on_entry, shared_counts, strict=True)
+                ]
+            )
 
 
 def _limit_this_thread() -> None:

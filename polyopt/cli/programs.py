@@ -43,9 +43,10 @@ def _table(entries: "Sequence[Entry]", width: int) -> "Table":
     sources: dict[str, str] = {}  # by program, the paper only if the program above has another
     previous = ("", "")
     for entry in entries:
-        paper = entry.paper if (entry.family, entry.paper) != previous else ""
-        previous = entry.family, entry.paper
-        sources[entry.name] = ", ".join(filter(None, (paper, entry.equation)))
+        paper, place = entry.source
+        origin = (paper, place) if (entry.family, paper) != previous else (place,)
+        previous = entry.family, paper
+        sources[entry.name] = ", ".join(filter(None, origin))
     columns: list[Column[Entry]] = [
         Column("name", lambda entry: entry.name, is_text=True),
         Column("source", lambda entry: sources[entry.name], is_text=True, overflow="wrap"),

@@ -33,7 +33,7 @@ def show(
 
     from polyopt.methods import METHODS
     from polyopt.methods.programs import entries, find_programs, text_of_family
-    from polyopt.methods.registry import family_module, is_family
+    from polyopt.methods.registry import families, family_module
 
     if solve is None and others:
         raise ValueError("--set is of an optimum: name a table with --solve")
@@ -47,11 +47,12 @@ def show(
             typer.echo(f"{family.replace('_', '-')}: {', '.join(entry.name for entry in members)}")
         return
     wanted = name.strip().replace("-", "_")
-    if is_family(wanted) and format == "text":
+    is_family = wanted in families()
+    if is_family and format == "text":
         typer.echo(text_of_family(family_module(wanted), entries((wanted,))))
         return
     method = METHODS.get(name)
-    if method is None or is_family(wanted):
+    if method is None or is_family:
         programs = find_programs(name)
     else:
         programs = [program for part in method.programs for program in find_programs(part)]

@@ -765,30 +765,27 @@ class _PairTask(NamedTuple):
 
 def _fit_pair(task: _PairTask) -> Any:
     """Fit a pair of classes; after the time limit, by the solver of :meth:`_fallback_solver`."""
-    machine = task.machine
-    if not task.part.clock.is_over:
+    machine, X, codes, weights, pair, part = task
+    places = _indices_of(pair, codes)
+    samples, y = machine._select(X, places), np.where(codes[places] == pair[1], 1.0, -1.0)
+
+    def fit() -> Any:
+        machine._clear_fit()
+        machine._asked, machine.classes_ = machine.get_params(deep=False), np.array(pair)
+        machine.n_features_in_ = samples.shape[1]
+        with part.of_fit(machine):
+            machine._fit_signs(samples, y, weights[places], np.arange(len(places)))
+        return machine
+
+    if not part.clock.is_over:
         try:
-            return _fit_two_classes(task)
+            return fit()
         except RuntimeError:  # at the end of the time it means that the solver has no point yet
-            if not task.part.clock.is_over:
+            if not part.clock.is_over:
                 raise
     if "solver" in machine.get_params(deep=False):
         machine.set_params(solver=machine._fallback_solver())
-    return _fit_two_classes(task)
-
-
-def _fit_two_classes(task: _PairTask) -> Any:
-    machine, X, codes, weights, pair, part = task
-    machine._clear_fit()
-    machine._asked = machine.get_params(deep=False)
-    samples_of_pair = _indices_of(pair, codes)
-    machine.classes_ = np.array(pair)
-    samples = machine._select(X, samples_of_pair)
-    machine.n_features_in_ = samples.shape[1]
-    y = np.where(codes[samples_of_pair] == pair[1], 1.0, -1.0)
-    with part.of_fit(machine):
-        machine._fit_signs(samples, y, weights[samples_of_pair], np.arange(len(samples_of_pair)))
-    return machine
+    return fit()
 
 
 def _indices_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:

@@ -53,7 +53,7 @@ _MAX_SCORE_ERROR = 1e-4  # largest error of a score in single precision
 _MAX_SINGLE_ENTRY = 1e30
 
 
-# -- sizes and inside labels ------------------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------------
 
 
 def check_sizes(max_entry: float, total_cost: float) -> None:
@@ -67,26 +67,6 @@ def check_sizes(max_entry: float, total_cost: float) -> None:
         raise ValueError(
             f"sample_weight, times the class's weight and C, must add up to at most {_MAX_SIZE:g}, "
             f"not {total_cost:.3g}: products leave double precision. Divide the weights by their mean"
-        )
-
-
-def inside_class_index(label: object, classes: NDArray[Any]) -> int:
-    """Return the index, 0 or 1, of the class inside; raise ValueError for another label."""
-    matches = [class_label == label for class_label in classes]
-    if not any(matches):
-        raise ValueError(f"inside_label must be one of {classes.tolist()}, not {label!r}")
-    return int(matches[1])
-
-
-def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
-    """Raise ValueError for an inside label with more than two classes.
-
-    inside: "earlier" or "later", the class that is inside by default, of the two classes of a pair.
-    """
-    if label is not None:
-        raise ValueError(
-            f"inside_label={label!r} needs two classes, but there are {count}; "
-            f"leave it None: of each pair, the {inside} class is inside"
         )
 
 
@@ -262,11 +242,8 @@ class FaceClassifier(PairwiseClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        check_parameters(
-            {"calibration": [StrOptions({"sigmoid", "isotonic"}), None]},
-            {"calibration": self.calibration},
-            type(self).__name__,
-        )
+        constraints = {"calibration": [StrOptions({"sigmoid", "isotonic"}), None]}
+        check_parameters(constraints, {"calibration": self.calibration}, type(self).__name__)
 
     # -- sizes and inside labels -------------------------------------------------------------
 
@@ -286,13 +263,20 @@ class FaceClassifier(PairwiseClassifier):
         """Return `_side` by the parameter `inside_label`; 1 if that is None."""
         if self.inside_label is None:
             return 1.0
-        # The class inside has the paper's label −_outward.
-        return -self._outward if inside_class_index(self.inside_label, self.classes_) else self._outward
+        matches = [label == self.inside_label for label in self.classes_]
+        if not any(matches):
+            raise ValueError(
+                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
+            )
+        return -self._outward if matches[1] else self._outward  # the class inside has the label −_outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        if not self._is_double_sided:
+        if not self._is_double_sided and self.inside_label is not None:
             inside = "earlier" if self._outward > 0 else "later"
-            refuse_inside_label(self.inside_label, len(self.classes_), inside)
+            raise ValueError(
+                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
+                f"leave it None: of each pair, the {inside} class is inside"
+            )
         machine = super()._for_pairs(X, weights)
         if self.penalty is not None:  # machines of pairs have no feature names: refer to features by number
             machine.set_params(penalty=self.penalty.numbered(self._names()))
@@ -566,9 +550,11 @@ class FaceClassifier(PairwiseClassifier):
             More than two classes (see :meth:`of_pair`), several samples, an unknown feature, or a lower bound
             above an upper one.
         """
-        from polyopt.explanations.classifier import explain_prediction
+        from polyopt.explanations.classifier import decision_model_of, single_sample, training_samples
+        from polyopt.explanations.sample import explain_sample
 
-        return explain_prediction(self, x, held, bounds, top)
+        model, data = decision_model_of(self), training_samples(self)
+        return explain_sample(model, single_sample(self, x), held=held, bounds=bounds, top=top, data=data)
 
     def explain_model(
         self, X: SamplesLike | None = None, y: ArrayLike | None = None, *, top: int = 8
@@ -590,9 +576,18 @@ class FaceClassifier(PairwiseClassifier):
             More than two classes (see :meth:`of_pair`), no data, sparse data, or another number of labels
             than samples.
         """
-        from polyopt.explanations.classifier import explain_classifier
+        from polyopt.explanations.classifier import decision_model_of, training_samples
+        from polyopt.explanations.model import explain_model
 
-        return explain_classifier(self, X, y, top)
+        model, samples = decision_model_of(self), training_samples(self) if X is None else self._scorable(X)
+        if sp.issparse(samples):
+            raise ValueError("explain_model takes dense samples; give some of the rows, as X.toarray()")
+        if samples is None:
+            raise ValueError("explain_model needs X: the machine holds no dense training data")
+        if X is None:
+            holder = (self._sides or (self,))[0]
+            y = self.classes_[(holder._side * holder._y > 0).astype(int)]
+        return explain_model(model, samples, y, top=top)
 
     # -- without the data --------------------------------------------------------------------
 

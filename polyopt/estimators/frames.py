@@ -5,7 +5,7 @@ their types, columns of an array by their values. A gap is a missing value or th
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -109,11 +109,14 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
         matrix = np.asarray(frame.to_numpy())
         if matrix.dtype.kind in "biuf":
             return matrix
-    columns = []
+    return np.column_stack([column_as_numbers(cells, name) for name, cells in _columns_of_frame(frame)])
+
+
+def _columns_of_frame(frame: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the name and the cells of each column."""
     for k, name in enumerate(frame.columns):
         column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
-        columns.append(column_as_numbers(cells_of_column(column, name), name))
-    return np.column_stack(columns)
+        yield name, cells_of_column(column, name)
 
 
 def _is_numeric(kind: Any) -> bool:
@@ -139,30 +142,23 @@ def read_columns(
 
     Raise ValueError for another number of columns, dates and other types, or a text in a column of numbers.
     """
-    if is_frame(X):
-        frame: Any = X
-        names = [str(name) for name in frame.columns]
-        cells = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k] for k in range(len(names))]
-        columns = [cells_of_column(column, name) for column, name in zip(cells, names, strict=True)]
-    else:
-        names, columns = _columns_of_array(X)
-    if len(is_text) != len(names):
-        raise ValueError(f"X has {len(names)} features, but {len(is_text)} features are expected as input")
-    n, number_columns, text_columns = len(columns[0]), [], []
-    for name, column, as_text in zip(names, columns, is_text, strict=True):
+    columns = list(_columns_of_frame(X) if is_frame(X) else _columns_of_array(X))
+    if len(is_text) != len(columns):
+        raise ValueError(f"X has {len(columns)} features, but {len(is_text)} features are expected as input")
+    n, numbers, texts, spelled = len(columns[0][1]), [], [], iter(spellings)
+    for (name, column), as_text in zip(columns, is_text, strict=True):
         if as_text:
-            text_columns.append(column)
+            texts.append(column_as_texts(column, next(spelled)))
         elif as_text is not None:
-            number_columns.append(column_as_numbers(column, name))
-    numbers = np.column_stack(number_columns) if number_columns else np.empty((n, 0))
-    texts = np.empty((n, len(text_columns)), dtype=object)
-    for k, (column, replacements) in enumerate(zip(text_columns, spellings, strict=True)):
-        texts[:, k] = column_as_texts(column, replacements)
-    return ColumnTable(numbers, texts)
+            numbers.append(column_as_numbers(column, str(name)))
+    return ColumnTable(
+        np.column_stack(numbers) if numbers else np.empty((n, 0)),
+        np.column_stack(texts) if texts else np.empty((n, 0), dtype=object),
+    )
 
 
-def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
-    """Return the columns of an array, named x0, x1, ..., with their cells checked."""
+def _columns_of_array(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the columns of an array, named x0, x1, ..., with their cells checked."""
     table = np.asarray(X)
     if table.ndim != 2:
         raise ValueError(
@@ -171,22 +167,20 @@ def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
         )
     if table.dtype.kind == "c":
         raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
-    names = [f"x{j}" for j in range(table.shape[1])]
-    return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
+    for j, column in enumerate(table.T):
+        yield f"x{j}", _checked(column, f"x{j}")
 
 
 def column_as_texts(
     column: NDArray[Any], replacements: Mapping[str, str] | None = None
 ) -> NDArray[np.object_]:
     """Return cells as texts in their main spelling, None for a gap; the number 1.0 becomes "1"."""
-    texts = [None if _is_gap(cell) else _text_of(cell) for cell in column.tolist()]
-    if replacements:
-        texts = [None if text is None else replacements.get(text, text) for text in texts]
-    return _objects(texts)
 
+    def text_of(cell: Any) -> str:
+        text = text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
+        return replacements.get(text, text) if replacements else text
 
-def _text_of(cell: Any) -> str:
-    return text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
+    return _objects([None if _is_gap(cell) else text_of(cell) for cell in column.tolist()])
 
 
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:
@@ -194,23 +188,15 @@ def column_as_numbers(column: NDArray[Any], name: str) -> Array:
     if column.dtype.kind in "biuf":
         numbers = column.astype(float)
     else:
-        cells = column.tolist()
-        try:
-            numbers = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
-        except (TypeError, ValueError):
-            invalid = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
-            raise ValueError(f"column {name!r} holds {invalid!r}, which is not a number") from None
+        numbers = np.empty(len(column))
+        for i, cell in enumerate(column.tolist()):
+            try:
+                numbers[i] = np.nan if _is_gap(cell) else float(cell)
+            except (TypeError, ValueError):
+                raise ValueError(f"column {name!r} holds {cell!r}, which is not a number") from None
     if np.isinf(numbers).any():
         raise ValueError(f"column {name!r} contains infinity")
     return numbers
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 # -- cells -----------------------------------------------------------------------------------------------

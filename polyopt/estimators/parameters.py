@@ -11,7 +11,7 @@ with a message (:func:`refuse_moved`).
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral
@@ -56,17 +56,15 @@ def estimator(cls: type[T]) -> type[T]:
     declared = dataclass(eq=False, repr=False)(cls)
     declared.__doc__ = _completed(declared, docstring) if docstring else docstring
     if getattr(declared, "_moved", None):
-        declared.__init__ = _refusing_moved(declared.__init__)  # type: ignore[method-assign]
+        init: Callable[..., None] = declared.__init__
+
+        @wraps(init)
+        def checked(self: Any, *args: Any, **parameters: Any) -> None:
+            refuse_moved(type(self), parameters)
+            init(self, *args, **parameters)
+
+        declared.__init__ = checked  # type: ignore[method-assign]
     return declared
-
-
-def _refusing_moved(init: Callable[..., None]) -> Callable[..., None]:
-    @wraps(init)
-    def checked(self: Any, *args: Any, **parameters: Any) -> None:
-        refuse_moved(type(self), parameters)
-        init(self, *args, **parameters)
-
-    return checked
 
 
 def refuse_moved(cls: Any, names: Iterable[str]) -> None:
@@ -101,19 +99,15 @@ def _entries(cls: type, heading: str) -> dict[str, str]:
     """Return the entries of a section by name, of a class and its bases; those of a subclass come first."""
     entries: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        described = dict(_entries_of(vars(ancestor).get("__doc__") or "", heading))
+        described = {}
+        for section in _HEADING.split(inspect.cleandoc(vars(ancestor).get("__doc__") or "")):
+            if section.startswith(f"{heading}\n"):
+                for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the underlined heading
+                    described[re.split(" : |\n", entry)[0]] = entry
         new_entries = {name: text for name, text in described.items() if name not in entries}
         # A known name keeps its position, but takes the text of the subclass.
         entries = new_entries | entries | described
     return entries
-
-
-def _entries_of(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each entry of a section."""
-    for section in _HEADING.split(inspect.cleandoc(docstring)):
-        if section.startswith(f"{heading}\n"):
-            for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the heading and the line below
-                yield re.split(" : |\n", entry)[0], entry
 
 
 # -- parameters that belong together ---------------------------------------------------------------------
@@ -131,10 +125,6 @@ class Settings:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the fields by name."""
         return {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}  # type: ignore[arg-type]
-
-    def check(self) -> None:
-        """Raise ValueError if a field has a value that is not allowed."""
-        check_parameters(self._parameter_constraints, self.get_params(), type(self).__name__)
 
 
 # -- constraints -----------------------------------------------------------------------------------------
@@ -202,4 +192,4 @@ def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], 
     validate_parameter_constraints(without_check, values, caller_name=caller)
     for value in values.values():
         if isinstance(value, Settings):
-            value.check()
+            check_parameters(value._parameter_constraints, value.get_params(), type(value).__name__)

@@ -3,8 +3,7 @@
 It adds checks to scikit-learn's ``validate_data``, and replaces its usual errors by more precise ones.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -83,45 +82,33 @@ _LABEL_KINDS = "biuU"  # numpy kinds of labels that need no check, which would t
 _CELL_ERRORS = ("setting an array element with a sequence", "Cannot cast")  # messages of numpy and pandas
 
 
-@contextmanager
-def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
-    """Replace scikit-learn's usual errors about X and y by errors that name columns and a remedy.
-
-    name: class name of the estimator.
-    """
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise _explained(error, name, X, y) from None
-
-
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return ``validate_data(estimator, X, **options)``, with errors as in :func:`explained`.
+    """Return ``validate_data(estimator, X, **options)``, with errors that name columns and a remedy.
 
     Raise ValueError also for masked entries, dates, and two columns of the same name. Repeated entries of
     sparse samples are summed.
     """
-    _check_container(X)
-    with explained(type(estimator).__name__, X):
-        return canonical(validate_data(estimator, X, **options))
+    return canonical(_validated(estimator, X, "no_validation", options))
 
 
 def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
     """Return ``validate_data(estimator, X, y, **options)``, samples and labels, as :func:`validated`."""
-    _check_container(X)
-    refuse_masked("y", y)
-    if y is not None:
-        check_label_kinds(y)
-    with explained(type(estimator).__name__, X, y):
-        samples, labels = validate_data(estimator, X, y, **options)
+    samples, labels = _validated(estimator, X, y, options)
     return canonical(samples), labels
 
 
-def _check_container(X: Any) -> None:
+def _validated(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
     refuse_masked("X", X)
     check_indices(X)
     check_unique("X", getattr(X, "columns", ()))
     refuse_dates(X)
+    refuse_masked("y", y)
+    if y is not None and not isinstance(y, str):  # "no_validation"
+        check_label_kinds(y)
+    try:
+        return validate_data(estimator, X, y, **options)
+    except (TypeError, ValueError) as error:
+        raise _explained(error, type(estimator).__name__, X, y) from None
 
 
 def check_targets(name: str, labels: NDArray[Any]) -> None:

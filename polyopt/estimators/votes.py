@@ -62,7 +62,7 @@ def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None
     if getattr(machine, "calibration_", None) is not None:
         return scores, is_second, _draw_curve(graph, scores, machine.calibration_)
     by_model = getattr(machine, "_decides_by_model", False)
-    return scores, is_second, _draw_second_by_model(graph, scores, is_second) if by_model else None
+    return scores, is_second, _draw_second_by_model(graph, scores) if by_model else None
 
 
 def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
@@ -75,11 +75,7 @@ def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | N
     if not getattr(machine, "_decides_by_model", False):
         scores = _draw_votes(graph, machine._draw_pairs(graph, x), n_classes)
         return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), calibrated
-    by_model = []
-    for part in parts:
-        scores = part._draw_scores(graph, x)
-        is_second = graph.op("Greater", scores, graph.constant(0.0))
-        by_model.append(_draw_second_by_model(graph, scores, is_second))
+    by_model = [_draw_second_by_model(graph, part._draw_scores(graph, x)) for part in parts]
     p = _draw_coupling(graph, graph.op("Concat", *by_model, axis=1), n_classes)
     return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), calibrated or p
 
@@ -97,9 +93,9 @@ def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
     return graph.op("Add", votes, tie_break)
 
 
-def _draw_second_by_model(graph: Graph, scores: str, is_second: str) -> str:
+def _draw_second_by_model(graph: Graph, scores: str) -> str:
     """Draw the probability of the second class from log-odds, clipped to the side of 1/2 of the label."""
-    second = graph.op("Sigmoid", scores)
+    second, is_second = graph.op("Sigmoid", scores), graph.op("Greater", scores, graph.constant(0.0))
     above_half = np.nextafter(graph.dtype.type(0.5), graph.dtype.type(1.0))
     above = graph.op("Max", second, graph.constant(above_half))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))

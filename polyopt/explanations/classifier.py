@@ -1,9 +1,5 @@
-"""Explanations of a fitted classifier with faces: of one prediction, and of the model as a whole.
+"""A fitted classifier with faces as the input of explanations: its polytopes, and its training samples."""
 
-They are made from the classifier's polytopes (:func:`decision_model_of`) and its stored training samples.
-"""
-
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,33 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.types import Array
-from polyopt.explanations.decision_model import DecisionModel, columns_of
-from polyopt.explanations.model import ModelExplanation, explain_model
-from polyopt.explanations.sample import SampleExplanation, explain_sample
-
-
-def explain_prediction(
-    machine: Any, x: Any, held: Sequence[str | int], bounds: Any, top: int
-) -> SampleExplanation:
-    """Explain the label of one sample; see :meth:`polyopt.estimators.faces.FaceClassifier.explain`."""
-    model, sample = decision_model_of(machine), _single_sample(machine, x)
-    return explain_sample(model, sample, held=held, bounds=bounds, top=top, data=_training_samples(machine))
-
-
-def explain_classifier(machine: Any, X: Any, y: Any, top: int) -> ModelExplanation:
-    """Explain a classifier on samples X with labels y, or on its training data if X is None."""
-    model = decision_model_of(machine)
-    if X is not None:
-        samples = machine._scorable(X)
-        if sp.issparse(samples):
-            raise ValueError("explain_model takes dense samples; give some of the rows, as X.toarray()")
-        return explain_model(model, samples, y, top=top)
-    data = _training_samples(machine)
-    if data is None:
-        raise ValueError("explain_model needs X: the machine holds no dense training data")
-    holder = (machine._sides or (machine,))[0]
-    labels = machine.classes_[(holder._side * holder._y > 0).astype(int)]
-    return explain_model(model, data, labels, top=top)
+from polyopt.explanations.decision_model import Column, DecisionModel
 
 
 def decision_model_of(machine: Any) -> DecisionModel:
@@ -60,11 +30,11 @@ def decision_model_of(machine: Any) -> DecisionModel:
         labels: NDArray[Any] = fitted.classes_[fitted._labels(X)]
         return labels
 
-    columns = columns_of(polytopes[0].names)
+    columns = tuple(Column(name, (j,)) for j, name in enumerate(polytopes[0].names))
     return DecisionModel(tuple(polytopes), kind, (inside, outside), predict, columns)
 
 
-def _single_sample(machine: Any, x: Any) -> Array:
+def single_sample(machine: Any, x: Any) -> Array:
     """Return a sample as an array (m,); raise ValueError unless it is one row of the right size."""
     table: Any = x.to_frame().T if hasattr(x, "to_frame") else x
     if not hasattr(table, "iloc") and not sp.issparse(table) and np.ndim(table) == 1:
@@ -76,7 +46,7 @@ def _single_sample(machine: Any, x: Any) -> Array:
     return np.asarray(rows[0], dtype=float)
 
 
-def _training_samples(machine: Any) -> Array | None:
+def training_samples(machine: Any) -> Array | None:
     """Return the training samples if they are stored and dense, else None."""
     X = (machine._sides or (machine,))[0]._X
     return None if X is None or sp.issparse(X) else np.asarray(X, dtype=float)

@@ -198,8 +198,3 @@ class DecisionModel:
             else:
                 raise ValueError(f"there is no feature {name!r} to hold; there are {first_of(list(columns))}")
         return mask
-
-
-def columns_of(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return a column of numbers for each feature."""
-    return tuple(Column(name, (j,)) for j, name in enumerate(names))

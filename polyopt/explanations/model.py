@@ -103,14 +103,10 @@ def explain_model(
     by_classifier = model.predict(samples) == model.labels[1]
     return ModelExplanation(
         model, len(samples), _shares(model, roles), tuple(roles),
-        None if is_second is None else _fraction(by_scores != is_second),
-        _fraction(by_scores == by_classifier),
+        None if is_second is None else float(np.mean(by_scores != is_second)),
+        float(np.mean(by_scores == by_classifier)),
         top,
     )  # fmt: skip
-
-
-def _fraction(mask: NDArray[np.bool_]) -> float:
-    return float(mask.mean())
 
 
 def _role(
@@ -134,7 +130,7 @@ def _role(
         best[d] = other_scores.max(axis=1, initial=-np.inf)
         without_face = model.are_second(model.combine_scores(best))
         changed = int((without_face != by_scores).sum())
-        error = None if is_second is None else _fraction(without_face != is_second)
+        error = None if is_second is None else float(np.mean(without_face != is_second))
     return FaceRole(
         name, _weights(model, polytope.W[k]), int((active == k).sum()), int(beyond.sum()), int(alone.sum()),
         alone_right, changed, error,
@@ -183,17 +179,13 @@ def heading_of_model(e: ModelExplanation) -> str:
     return text
 
 
-def share_sentence(e: ModelExplanation) -> str:
-    """Return the definition of a feature's share."""
+def _share_lines(e: ModelExplanation) -> list[str]:
+    """Return the definition of a feature's share, and the largest shares with bars."""
     unit = "times the feature's spread" if e.model.has_units else "in the feature's own unit"
-    return (
+    lines = wrapped(
         f"Features by their share of the faces' weights (the size of the weight {unit}; each face counts "
         f"as often as it is active for one of {e.samples} samples):"
     )
-
-
-def _share_lines(e: ModelExplanation) -> list[str]:
-    lines = wrapped(share_sentence(e))
     top, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
     largest = max((share for _, share in top), default=0.0) or 1.0
     for name, share in top:

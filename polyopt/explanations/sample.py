@@ -31,7 +31,8 @@ from polyopt.explanations.decision_model import (
     shortened,
     wrapped,
 )
-from polyopt.polytope.nearest import Nearest, Question, nearest
+from polyopt.polytope.nearest import Nearest, nearest
+from polyopt.polytope.projection import Question
 
 _MIN_RELATIVE_MEAN = 1e-12  # multiple of a feature's spread, below which its mean is a rounding error
 _DEPTHS = 2.0 ** np.arange(-50, 2)  # of the search for the crossing: distances from the boundary, in spreads
@@ -74,11 +75,6 @@ class Counterfactual:
         """Distance of the nearest point in spreads; inf if the region of the other label is infeasible."""
         return self.nearest.distance
 
-    @property
-    def is_nearest(self) -> bool:
-        """True if the point is certainly the nearest."""
-        return self.nearest.status is Status.SOLVED
-
 
 @dataclass(frozen=True)
 class SampleExplanation:
@@ -110,11 +106,10 @@ class SampleExplanation:
 
     def text(self) -> str:
         """Return the explanation in words, in lines of at most 80 columns."""
-        lines = [*wrapped(heading_of_sample(self)), "", *_term_lines(self)]
+        lines = [*wrapped(heading_of_sample(self)), "", *_table_lines(term_rows(self))]
         lines += [*wrapped(fidelity_sentence(self)), "", *wrapped(distance_sentence(self))]
         if self.counterfactual.changes:
-            head = ("what changes", "from", "to", f"by {_unit(self)}")
-            lines += ["", *_table_lines([head, *change_rows(self)])]
+            lines += ["", *_table_lines(change_rows(self))]
         if self.counterfactual.nearest.point is not None:
             lines += ["", *wrapped(crossing_sentence(self))]
         return "\n".join(lines)
@@ -306,22 +301,18 @@ def fidelity_sentence(e: SampleExplanation) -> str:
 
 def distance_sentence(e: SampleExplanation) -> str:
     """Return the distance of the other label, and the active faces of the projection, as a sentence."""
-    counterfactual, model = e.counterfactual, e.model
-    if counterfactual.nearest.point is None:
-        if counterfactual.nearest.status is Status.INFEASIBLE:
+    found, model = e.counterfactual.nearest, e.model
+    if found.point is None:
+        if found.status is Status.INFEASIBLE:
             return "No point of the other class can be reached with what is held and bounded as asked."
         return "No point of the other class was found within the limit of the search."
-    names = [model.face_name(name) for name, _ in counterfactual.nearest.deciding()]
-    faces = (
-        f", on {first_of(names, 3)}" if names else ", where bounds decide" if counterfactual.distance else ""
-    )
-    best = "The nearest point" if counterfactual.is_nearest else "The nearest point found"
+    names = [model.face_name(name) for name, _ in found.deciding()]
+    faces = f", on {first_of(names, 3)}" if names else ", where bounds decide" if found.distance else ""
+    is_nearest = found.status is Status.SOLVED
+    best = "The nearest point" if is_nearest else "The nearest point found"
     label = quoted(model.labels[int(not e.is_beyond)])
-    text = f"{best} of class {label} is {counterfactual.distance:.6g} {_unit(e)} away{faces}."
-    if not counterfactual.is_nearest:
-        nearest_point = counterfactual.nearest
-        text += f" None is nearer than {nearest_point.bound:.6g}: {nearest_point.status}"
-    return text
+    text = f"{best} of class {label} is {found.distance:.6g} {_unit(e)} away{faces}."
+    return text if is_nearest else f"{text} None is nearer than {found.bound:.6g}: {found.status}"
 
 
 def crossing_sentence(e: SampleExplanation) -> str:
@@ -345,27 +336,23 @@ def _unit(e: SampleExplanation) -> str:
 
 
 def term_rows(e: SampleExplanation) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the table of terms: column, value, mean, amount; last the sum of the other terms."""
-    rows = [(t.column, number(t.value), number(t.usual), f"{t.amount:+.4g}") for t in e.terms[: e.top]]
+    """Return the table of terms, its head first: column, value, mean, amount; the sum of the other terms."""
+    rows = [("what makes the score", "value", "mean", "adds"), ("the mean sample", "", "", f"{e.base:.4g}")]
+    rows += [(t.column, number(t.value), number(t.usual), f"{t.amount:+.4g}") for t in e.terms[: e.top]]
     if len(e.terms) > e.top:
         rows.append((others(len(e.terms) - e.top), "", "", f"{e.rest:+.4g}"))
-    return rows
+    return [*rows, ("together", "", "", f"{e.score:.4g}")]
 
 
 def change_rows(e: SampleExplanation) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the table of changes: column, both values, amount; last the norm of the others."""
+    """Return the table of changes, its head first: column, both values, amount; the norm of the others."""
     changes, hidden = e.counterfactual.changes[: e.top], e.counterfactual.changes[e.top :]
-    rows = [(c.column, number(c.before), number(c.after), f"{c.amount:.4g}") for c in changes]
+    rows = [("what changes", "from", "to", f"by {_unit(e)}")]
+    rows += [(c.column, number(c.before), number(c.after), f"{c.amount:.4g}") for c in changes]
     if hidden:
         norm = float(np.linalg.norm([change.amount for change in hidden]))
         rows.append((others(len(hidden)), "", "", f"{norm:.4g}"))
     return rows
-
-
-def _term_lines(e: SampleExplanation) -> list[str]:
-    head = ("what makes the score", "value", "mean", "adds")
-    base, total = ("the mean sample", "", "", f"{e.base:.4g}"), ("together", "", "", f"{e.score:.4g}")
-    return _table_lines([head, base, *term_rows(e), total])
 
 
 def _table_lines(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:

@@ -3,16 +3,14 @@
 A point comes as arrays, or as another package's solution (:mod:`polyopt.foreign.solutions`). Each program has
 a function of its own that encloses the point's value and the bound that multipliers prove
 (:mod:`polyopt.foreign.programs`). For hinge programs and the Convex Polytope Machine the bound is the better
-of two, by the multipliers that came with the point and by those of polyopt's own fit; the functions of other
-programs compute missing multipliers themselves.
+of two, by the multipliers that came with the point and by polyopt's own; the functions of other programs
+compute missing multipliers themselves.
 """
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +27,19 @@ from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.kkt import certify_program
-from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign.programs import KERNEL, PROGRAMS
 from polyopt.foreign.solutions import Answer, Samples, class_of, gamma_by, read_file, read_solution
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.certificate import HingeProgram, certify_hinge
-from polyopt.margin.certify import certify_families
 from polyopt.margin.geometry import LinearGeometry, SigmaLinearGeometry
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
+from polyopt.methods.method import named
 from polyopt.sparse.expansion_classifier import kernel_matrix
 
-_TITLES = {
-    "svm": "the SVM",
-    "rmm": "the Relative Margin Machine",
-    "soft-rmm": "the Relative Margin Machine with slack on its bounds",
-    "sigma-svm": "the Sigma-SVM",
-}
 _OURS = "The bound is by multipliers that polyopt found: {}."
-_KINDS = {"penalised": " with a price on its intercept", "none": " without an intercept"}
 
 
 def certify(
@@ -140,152 +130,78 @@ def certify(
     X, y, *weights = (data.X, data.y) if hasattr(data, "X") else data
     samples = Samples.of(X, y, *weights)
     point = read_file(Path(point)) if isinstance(point, str | Path) else point
-    if row.function:
-        return _certify_directly(program, samples, point, multipliers or {}, settings, positive, tol)
     certificates, titles = [], []
-    for answer in read_solution(point, multipliers or {}, samples):
+    for answer in read_solution(program, point, multipliers or {}, samples):
         low, high = answer.labels or samples.sides(positive)
         if positive is not None and class_of(positive, samples.classes) != high:
             raise ValueError(f"{answer.source} says that +1 is {visible(str(high))!r}")
-        weights = samples.weights if answer.weights is None else samples.weights * answer.weights
-        rows, signs = samples.rows_of(low, high, weights)
-        numbers = _program_settings(program, settings, answer, samples)
-        answer_of_rows = _answer_of_rows(answer, samples, rows, program, numbers.get("kernel") is not None)
-        pair = _Pair(samples.X[rows], signs, weights[rows], answer_of_rows, program, **numbers)
-        certificates.append(_of_data(_certified(pair, tol, time_limit), low, high, rows))
+        is_of_pair = (samples.y == low) | (samples.y == high)
+        rows = np.flatnonzero(is_of_pair & (samples.weights * answer.weights > 0))
+        found = _certified(_pair_of(program, settings, answer, samples, rows, high), tol, time_limit)
+        evidence = tuple(part.of((str(low), str(high)), rows, 1.0) for part in found.evidence)
+        certificates.append(replace(found, evidence=evidence))
         titles.append(visible(f"{low} vs {high}"))
     return certificates[0] if len(certificates) == 1 else combine(certificates, titles)
 
 
-def _of_data(found: Certificate, low: Any, high: Any, rows: NDArray[Any]) -> Certificate:
-    """Return the certificate with evidence of these rows and labels of the data."""
-    return replace(
-        found, evidence=tuple(part.of((str(low), str(high)), rows, 1.0) for part in found.evidence)
-    )
-
-
-# -- programs whose functions find missing multipliers ------------------------------------------
-
-
-def _certify_directly(
-    program: str, samples: Samples, point: Any, multipliers: Mapping[str, ArrayLike],
-    settings: dict[str, Any], positive: object, tol: float,
-) -> Certificate:  # fmt: skip
-    """Call the program's function with the samples of positive weight, labelled -1 and +1."""
-    row = PROGRAMS[program]
-    low, high = samples.sides(positive)
-    rows, signs = samples.rows_of(low, high, samples.weights)
-    fields = dict(point) if isinstance(point, Mapping) else {row.variables[0]: point}
-    fields |= multipliers
-    if unknown := [name for name in fields if name not in (*row.variables, *row.rows)]:
-        known = ", ".join((*row.variables, *row.rows))
-        raise ValueError(f"the point has a field {visible(str(unknown[0]))!r}; there are {known}")
-    if fields.get(row.variables[0]) is None:
-        raise ValueError(f"the point has no {row.variables[0]}")
-    arguments = {row.rows.get(name, name): value for name, value in fields.items()}
-    n = len(samples.y)
-    of_kernel = KERNEL if row.has_kernel else ()
-    arguments |= {name: value for name, value in settings.items() if name not in ("C", *of_kernel)}
-    arguments = {  # arrays with an entry for each sample, W apart, are of all samples
-        name: np.asarray(value)[rows] if name != "W" and np.shape(value)[:1] == (n,) else value
-        for name, value in arguments.items()
-    }
-    module, _, name = row.function.rpartition(".")
-    certify_point = getattr(import_module(module), name)
-    for needed, parameter in signature(certify_point).parameters.items():
-        if needed in row.settings and needed not in settings and parameter.default is parameter.empty:
-            raise ValueError(f"{program} needs {needed}: that of the program that the point is of")
-    C, X, weights = settings.get("C", 1.0), samples.X[rows], samples.weights[rows]
-    if not row.has_kernel:
-        costs = positive_number("C", C) * weights
-        return _of_data(certify_point(X, signs, C=costs, tol=tol, **arguments), low, high, rows)
-    K, error = kernel_matrix(X, _kernel(settings, None, samples) or Kernel("linear"))
-    if name == "certify_l0":
-        arguments |= {"C": C, "weights": weights}
-    else:
-        arguments["C"] = positive_number("C", C) * weights
-    found: Certificate = certify_point(K, signs, tol=tol, entry_error=error, **arguments)
-    return found
-
-
-# -- hinge programs and the Convex Polytope Machine ---------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Pair:
-    """A solution for two classes, and the program that is meant, with settings of :func:`certify`."""
+    """A solution for two classes, and the program that is meant."""
 
+    program: str
     X: Matrix  # (n, m), the samples of positive weight
     y: Vector  # (n,) signs
     weights: Vector  # (n,) factors of the samples' costs
-    answer: Answer  # for these samples, in the form of the program
-    program: str
+    point: Mapping[str, Any]  # for these samples, by the names of the table
+    multipliers: Mapping[str, Any] | None
     C: float
-    B: float = np.inf
-    D: float = np.inf
-    kernel: Kernel | None = None  # None if w are weights of features
-    intercept: str = "free"
-    loss: Any = "sum"
-    margin: Any = "total"
+    kernel: Kernel | None  # None if w are weights of features
+    intercept: str
+    settings: Mapping[str, Any]  # the others, arguments of the program's function
 
 
-def _answer_of_rows(
-    answer: Answer, samples: Samples, rows: NDArray[Any], program: str, has_kernel: bool
-) -> Answer:
-    """Return an answer for these rows, in the form of the program."""
-    w, b, faces, source = answer.w, answer.b, answer.faces, answer.source
-    n, m = samples.X.shape
-    if program == "cpm":
-        faces = np.append(w, 0.0 if b is None else b)[None, :] if faces is None and w is not None else faces
-        w = None
-    elif faces is not None:
-        if len(faces) != 1:
-            raise ValueError(f"{source} has {len(faces)} faces, and {program} has one")
-        w, b, faces = faces[0, :-1], float(faces[0, -1]), None
-    if w is not None and w.shape != (n if has_kernel else m,):
-        needed = f"{n} samples" if has_kernel else f"{m} features"
-        raise ValueError(f"{source} has {w.size} coefficients, and the data have {needed}")
-    if faces is not None and faces.shape[1] != m + 1:
-        raise ValueError(f"{source} has {faces.shape[1] - 1} features, and the data have {m}")
-    if w is not None and has_kernel:
-        if np.delete(w, rows).any():
-            raise ValueError(f"{source} has coefficients of samples whose weight is 0")
-        w = w[rows]
-    for name, values in (answer.multipliers or {}).items():
-        if name not in PROGRAMS[program].rows:
-            raise ValueError(f"{source} has multipliers {name}, and {program} has no such rows")
-        if values.shape[:1] != (n,):
-            raise ValueError(f"{source} has {len(values)} multipliers {name} of {n} samples")
-    multipliers = answer.multipliers and {name: values[rows] for name, values in answer.multipliers.items()}
-    return replace(answer, w=w, b=b, faces=faces, multipliers=multipliers)
-
-
-def _program_settings(
-    program: str, settings: dict[str, Any], answer: Answer, samples: Samples
-) -> dict[str, Any]:
-    """Check the settings of the program; those that are not given are the answer's, or the defaults."""
-    C = settings.get("C", 1.0 if answer.C is None else answer.C)
-    found: dict[str, Any] = {"C": positive_number("C", C, infinite=program != "cpm")}
-    for name in {"B", "D"} & set(PROGRAMS[program].settings):
-        if name not in settings:
-            raise ValueError(f"{program} needs {name}: that of the program that the solution is of")
-        found[name] = at_least(name, settings[name], 0.0, infinite=True)
-    if program == "sigma-svm":
-        within("D", found["D"], 0.0, 1.0)
-    if program == "cpm":
-        for name, values in (("loss", ("sum", "max")), ("margin", ("total", "worst"))):
-            found[name] = settings.get(name, values[0])
-            one_of(name, found[name], values)
-        return found
-    found["kernel"] = _kernel(settings, answer.kernel, samples)
-    found["intercept"] = settings.get("intercept") or answer.intercept or "free"
-    one_of("intercept", found["intercept"], ("free", "penalised", "none"))
-    if found["intercept"] != "free" and (program != "svm" or found["kernel"] is not None):
+def _pair_of(
+    program: str, settings: dict[str, Any], answer: Answer, samples: Samples, rows: NDArray[Any], high: Any
+) -> _Pair:
+    """Return the answer for these rows, with +1 for the class `high`, with its settings or the answer's."""
+    row, n = PROGRAMS[program], len(samples.y)
+    if missing := [name for name in row.needed if name not in settings]:
+        raise ValueError(f"{program} needs {missing[0]}: that of the program that the point is of")
+    signs = np.where(samples.y[rows] == high, 1.0, -1.0)
+    if len(np.unique(signs)) < 2:
+        raise ValueError("the samples with a weight above 0 are of one class")
+    kernel = _kernel(settings, answer.kernel, samples) if "kernel" in row.settings else None
+    intercept = settings.get("intercept") or answer.intercept or "free"
+    one_of("intercept", intercept, ("free", "penalised", "none"))
+    if intercept != "free" and (program != "svm" or kernel is not None):
         raise ValueError(
-            f"a solution with the intercept {found['intercept']!r} is of the linear svm, not of {program} or "
-            "a kernel"
+            f"a solution with the intercept {intercept!r} is of the linear svm, not of {program} or a kernel"
         )
-    return found
+
+    def of_rows(values: Mapping[str, Any], *whole: str) -> dict[str, Any]:
+        """Return the entries of these rows, of arrays with an entry for each sample."""
+        return {
+            name: np.asarray(value)[rows] if name not in whole and np.shape(value)[:1] == (n,) else value
+            for name, value in values.items()
+        }
+
+    size = (n, "samples") if kernel is not None else (samples.X.shape[1], "features")
+    point = answer.in_form(program, *size)
+    if kernel is not None and "w" in point and np.delete(point["w"], rows).any():
+        raise ValueError(f"{answer.source} has coefficients of samples whose weight is 0")
+    for name, values in answer.multipliers.items() if row.has_two_bounds else ():
+        if name not in row.rows:
+            raise ValueError(f"{answer.source} has multipliers {name}, and {program} has no such rows")
+        if values.shape[:1] != (n,):
+            raise ValueError(f"{answer.source} has {len(values)} multipliers {name} of {n} samples")
+    C = settings.get("C", 1.0 if answer.C is None else answer.C)
+    of_kernel = KERNEL if "kernel" in row.settings else ()
+    own = {name: value for name, value in settings.items() if name not in ("C", "intercept", *of_kernel)}
+    return _Pair(
+        program, samples.X[rows], signs, (samples.weights * answer.weights)[rows],
+        of_rows(point, "W", *(() if kernel is not None else ("w",))), of_rows(answer.multipliers) or None,
+        positive_number("C", C, infinite=row.variables == ("w", "b")), kernel, intercept, of_rows(own, "W"),
+    )  # fmt: skip
 
 
 def _kernel(settings: dict[str, Any], own: Kernel | None, samples: Samples) -> Kernel | None:
@@ -304,14 +220,14 @@ def _kernel(settings: dict[str, Any], own: Kernel | None, samples: Samples) -> K
 
 
 def _certified(pair: _Pair, tol: float, time_limit: float | None) -> Certificate:
-    """Return the certificate by the better of two bounds: the solution's multipliers, and polyopt's."""
-    answer, certify = pair.answer, _certify_polytope if pair.program == "cpm" else _certify_hinge
-    found = None if answer.multipliers is None else certify(pair, tol)
+    """Return the certificate, by the better of two bounds if the program has two."""
+    if not PROGRAMS[pair.program].has_two_bounds:
+        return _certificate(pair, tol)
+    found = None if pair.multipliers is None else _certificate(pair, tol)
     words = "The bound is by the multipliers that came with the solution."
-    has_point = answer.w is not None or answer.faces is not None  # otherwise the point would be polyopt's
-    if found is None or (has_point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
-        multipliers = None if pair.program == "cpm" else _our_multipliers(pair, time_limit)
-        other = certify(replace(pair, answer=replace(answer, multipliers=multipliers)), tol)
+    # Without a point of the solution the point would be polyopt's.
+    if found is None or (pair.point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
+        other = _certificate(replace(pair, multipliers=_our_multipliers(pair, time_limit)), tol)
         if found is None:
             words = _OURS.format("none came with the solution")
         elif other.dual_value > found.dual_value:
@@ -320,16 +236,53 @@ def _certified(pair: _Pair, tol: float, time_limit: float | None) -> Certificate
     return replace(found, note=f"{found.note} {words}".strip())
 
 
+def _certificate(pair: _Pair, tol: float) -> Certificate:
+    """Call the program's function; multipliers of rows that are not given are 0, if others are."""
+    row, X, costs = PROGRAMS[pair.program], pair.X, pair.C * pair.weights
+    if pair.intercept != "free":
+        return _without_free_intercept(pair, tol)
+    arguments: dict[str, Any] = {**pair.point, **pair.settings, "C": costs}
+    given = pair.multipliers or {}
+    if given and row.has_two_bounds:
+        given = dict.fromkeys(row.rows, np.zeros(len(pair.y))) | dict(given)
+    arguments |= {row.rows[name]: values for name, values in given.items()}
+    if row.is_matrix:
+        X, arguments["entry_error"] = kernel_matrix(X, pair.kernel or Kernel("linear"))
+    if pair.program == "l0":
+        arguments |= {"C": pair.C, "weights": pair.weights}
+    elif pair.program == "sigma-svm":
+        arguments["weights"] = pair.weights
+        if arguments.keys() >= {"w", "b"}:  # the function takes the intercept for centred samples
+            geometry = SigmaLinearGeometry(X, within("D", pair.settings["D"], 0.0, 1.0), pair.weights)
+            arguments["b"] = geometry.centred_intercept(pair.point["w"], pair.point["b"])
+    elif pair.program == "cpm" and "alpha" in arguments and arguments["alpha"].ndim == 1:
+        arguments["alpha"] = arguments["alpha"][:, None]
+    elif pair.program == "soft-rmm":
+        arguments["D"] = at_least("D", pair.settings["D"], 0.0, infinite=True) * pair.weights
+    if "kernel" in row.settings and not row.is_matrix:
+        arguments["kernel"] = pair.kernel
+    found: Certificate = named(row.function)(X, pair.y, tol=tol, **arguments)
+    return found
+
+
 def _our_multipliers(pair: _Pair, time_limit: float | None) -> dict[str, Vector] | None:
     """Find multipliers by polyopt's own machine within the time limit (seconds), by the names of the rows.
 
-    None if the machine does not take these data or settings.
+    None if the machine does not take these data or settings, or the certificate computes multipliers itself.
     """
-    if pair.intercept == "none":
+    if pair.intercept == "none" or pair.program == "cpm":
         return None
-    is_lifted = pair.intercept == "penalised"  # a polytope of one face: the doubled objective
-    machine: Any = ConvexPolytopeMachine(n_faces=1, C=2.0 * pair.C, inside_label=-1)
-    machine = machine if is_lifted else _machine(pair)
+    k = pair.kernel or Kernel("linear")
+    more: dict[str, Any] = {"kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0}
+    machine: Any = SVM(C=pair.C, **more)
+    is_lifted = pair.intercept == "penalised"
+    if is_lifted:  # a polytope of one face: the doubled objective
+        machine = ConvexPolytopeMachine(n_faces=1, C=2.0 * pair.C, inside_label=-1)
+    elif pair.program == "sigma-svm":
+        machine = SigmaSVM(C=pair.C, D=pair.settings["D"], **more)
+    elif pair.program in ("rmm", "soft-rmm"):
+        bounds = {"B": pair.settings["B"], "bound_cost": pair.settings.get("D", np.inf)}
+        machine = RelativeMarginMachine(C=pair.C, **bounds, **more)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a run that ends early gives a lower bound, which shows
         try:
@@ -343,53 +296,20 @@ def _our_multipliers(pair: _Pair, time_limit: float | None) -> dict[str, Vector]
     return {name: found[name] for name in names} if set(names) <= set(found) else None
 
 
-def _machine(pair: _Pair) -> Any:
-    """Return polyopt's own machine of the program, unfitted."""
-    k = pair.kernel or Kernel("linear")
-    more: dict[str, Any] = {"kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0}
-    if pair.program == "svm":
-        return SVM(C=pair.C, **more)
-    if pair.program == "sigma-svm":
-        return SigmaSVM(C=pair.C, D=pair.D, **more)
-    return RelativeMarginMachine(C=pair.C, B=pair.B, bound_cost=pair.D, **more)
-
-
-def _certify_polytope(pair: _Pair, tol: float) -> Certificate:
-    alpha = None if pair.answer.multipliers is None else pair.answer.multipliers["margin"]
-    if alpha is not None and alpha.ndim == 1:
-        alpha = alpha[:, None]
-    return certify_cpm(
-        pair.X, pair.y, pair.C * pair.weights, W=pair.answer.faces, alpha=alpha, loss=pair.loss,
-        margin=pair.margin, tol=tol,
-    )  # fmt: skip
-
-
-def _certify_hinge(pair: _Pair, tol: float) -> Certificate:
-    w, b, multipliers, costs = pair.answer.w, pair.answer.b, pair.answer.multipliers, pair.C * pair.weights
-    title, source = _TITLES[pair.program] + _KINDS.get(pair.intercept, ""), pair.answer.source
-    if pair.program == "soft-rmm":
-        rows = hinge_families(pair.y, costs, pair.B, pair.D * pair.weights)
-    else:
-        rows = hinge_families(pair.y, costs, pair.B, hard=True)
-    if pair.program == "sigma-svm":
-        geometry = SigmaLinearGeometry(pair.X, pair.D, pair.weights)
-        b_centred = None if b is None or w is None else geometry.centred_intercept(w, b)
-        program = HingeProgram(title, geometry, rows)
-        return certify_hinge(program, v=w, b=b_centred, multipliers=multipliers, tol=tol)
-    if pair.intercept == "free":
-        return certify_families(
-            pair.X, rows, name=title, w=w, b=b, multipliers=multipliers, kernel=pair.kernel, tol=tol
-        )
-    is_lifted = pair.intercept == "penalised"
+def _without_free_intercept(pair: _Pair, tol: float) -> Certificate:
+    """Certify a point of the linear SVM with a penalty on its intercept, one more weight, or without one."""
+    w, b, is_lifted = pair.point.get("w"), pair.point.get("b"), pair.intercept == "penalised"
     if not is_lifted and b:
-        raise ValueError(f"{source} has the intercept {b:g}, and is said to have none")
+        raise ValueError(f"the solution has the intercept {b:g}, and is said to have none")
     if is_lifted and w is not None:
         if b is None:
-            raise ValueError(f"{source} has no intercept, and the program has a penalty on it")
+            raise ValueError("the solution has no intercept, and the program has a penalty on it")
         w = np.append(w, b)
-    X = lift(pair.X) if is_lifted else pair.X
-    program = HingeProgram(title, LinearGeometry(X), rows, intercept=False)
-    found = certify_hinge(program, v=w, multipliers=multipliers, tol=tol)
+    rows = hinge_families(pair.y, pair.C * pair.weights, hard=True)
+    geometry = LinearGeometry(lift(pair.X) if is_lifted else pair.X)
+    title = f"the SVM with{' a price on its' if is_lifted else 'out an'} intercept"
+    program = HingeProgram(title, geometry, rows, intercept=False)
+    found = certify_hinge(program, v=w, multipliers=pair.multipliers, tol=tol)
     return replace(found, evidence=tuple(map(_of_lifted, found.evidence))) if is_lifted else found
 
 

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -16,6 +16,7 @@ from formulations.language.types import Matrix, MatrixLike, Vector
 from polyopt.base.text import visible
 from polyopt.check.check import plain
 from polyopt.estimators.validation import checked_weights, validated_pair
+from polyopt.foreign.programs import PROGRAMS
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.kernel_classifier import variance
 from polyopt.margin.svm import SVM
@@ -35,26 +36,40 @@ class Answer:
     """A solution for two classes; f = w'x + b or Σ_i w_i k(x_i, x) + b, positive on one side.
 
     source: name of the solution for messages.
-    w: normal vector (m,); with a kernel, signed coefficients (n,) of all samples of all classes.
-    b: intercept; the best one for w if it is missing.
-    faces (K, m+1): faces of a polytope, the bias last.
+    point: w (m,), or with a kernel signed coefficients (n,) of all samples of all classes, and the intercept
+        b, the best one for w if it is missing; or faces W (K, m+1), the bias last; or the point of a program
+        of another form.
     multipliers: by the names of their rows, (n,), or (n, K) of a polytope; not negative.
     labels: the labels on the sides -1 and +1; None if unknown.
     intercept: as of :func:`polyopt.certify`; None if unknown.
     C: cost of a unit of slack; None if unknown.
-    weights (n,): factors of the samples' costs by the weights of classes.
+    weights: factors (n,) of the samples' costs by the weights of classes.
     """
 
     source: str
-    w: Vector | None = None
-    b: float | None = None
-    faces: Vector | None = None
-    multipliers: Mapping[str, Vector] | None = None
+    point: Mapping[str, Any]
+    multipliers: Mapping[str, Vector] = field(default_factory=dict)
     labels: tuple[Any, Any] | None = None
     kernel: Kernel | None = None
     intercept: Intercept | None = None
     C: float | None = None
-    weights: Vector | None = None
+    weights: Vector | float = 1.0
+
+    def in_form(self, program: str, size: int, of: str) -> dict[str, Any]:
+        """Return the point as the program's W, or as w and b, with `size` coefficients `of` the data."""
+        point, variables = dict(self.point), PROGRAMS[program].variables
+        if variables == ("W",) and "w" in point:
+            return {"W": np.append(point["w"], point.get("b", 0.0))[None, :]}
+        if variables == ("w", "b") and "W" in point:
+            W = point["W"]
+            if len(W) != 1:
+                raise ValueError(f"{self.source} has {len(W)} faces, and {program} has one")
+            point = {"w": W[0, :-1], "b": float(W[0, -1])}
+        if "w" in point and point["w"].shape != (size,):
+            raise ValueError(
+                f"{self.source} has {point['w'].size} coefficients, and the data have {size} {of}"
+            )
+        return point
 
 
 @dataclass(frozen=True)
@@ -74,14 +89,6 @@ class Samples:
         if len(classes) < 2:
             raise ValueError(f"y must have two classes; all of it is {visible(str(classes[0]))!r}")
         return cls(checked, labels, checked_weights(weights, checked), classes)
-
-    def rows_of(self, low: Any, high: Any, weights: Vector) -> tuple[NDArray[np.intp], Vector]:
-        """Return the indices of the samples of two classes with a positive weight, and their signs."""
-        rows = np.flatnonzero(((self.y == low) | (self.y == high)) & (weights > 0))
-        signs = np.where(self.y[rows] == high, 1.0, -1.0)
-        if len(np.unique(signs)) < 2:
-            raise ValueError("the samples with a weight above 0 are of one class")
-        return rows, signs
 
     def sides(self, positive: object = None) -> tuple[Any, Any]:
         """Return the labels of the sides -1 and +1: in sorted order, unless `positive` is the label of +1."""
@@ -106,8 +113,12 @@ def class_of(label: object, classes: NDArray[Any]) -> Any:
     raise ValueError(f"{visible(str(label))!r} is no label of the data; there are {shown}")
 
 
-def read_solution(solution: Any, multipliers: Mapping[str, Any], samples: Samples) -> list[Answer]:
+def read_solution(
+    program: str, solution: Any, multipliers: Mapping[str, Any], samples: Samples
+) -> list[Answer]:
     """Read the point of :func:`polyopt.certify`: one answer for each pair of classes."""
+    if not PROGRAMS[program].has_two_bounds:
+        return [_read_point(program, solution, multipliers)]
     if solution is None or isinstance(solution, Mapping):
         return [_read_mapping({**(solution or {}), **multipliers})]
     if isinstance(solution, np.ndarray | list | tuple):
@@ -118,10 +129,11 @@ def read_solution(solution: Any, multipliers: Mapping[str, Any], samples: Sample
         answers = [_read_liblinear(solution, samples)]
     else:
         answers = _read_estimator(solution, samples)
-    if multipliers and len(answers) > 1:
+    if not multipliers:
+        return answers
+    if len(answers) > 1:
         raise ValueError("multipliers are of two classes, and the solution has several pairs")
-    own = _read_mapping(multipliers).multipliers if multipliers else None
-    return [replace(answer, multipliers=own or answer.multipliers) for answer in answers]
+    return [replace(answers[0], multipliers=_read_mapping(multipliers).multipliers)]
 
 
 # -- arrays ------------------------------------------------------------------------------------
@@ -145,26 +157,40 @@ def read_file(path: Path) -> Vector | dict[str, Any]:
     return _read_csv(text, source)
 
 
-def _read_mapping(fields: Mapping[str, Any]) -> Answer:
-    """Read a mapping with w and b, or W, and multipliers by the names of their rows."""
-    known = ("w", "b", "W", *ROWS)
+def _read_point(program: str, point: Any, multipliers: Mapping[str, Any]) -> Answer:
+    """Read a mapping by the names of the program's row in the table; an array is its first variable."""
+    row = PROGRAMS[program]
+    fields = {**(point if isinstance(point, Mapping) else {row.variables[0]: point}), **multipliers}
+    _refuse_unknown(fields, (*row.variables, *row.rows))
+    if fields.get(row.variables[0]) is None:
+        raise ValueError(f"the point has no {row.variables[0]}")
+    own = {name: fields.pop(name) for name in row.rows if name in fields}
+    return Answer("the point", fields, own)
+
+
+def _refuse_unknown(fields: Mapping[str, Any], known: Sequence[str]) -> None:
     if unknown := [visible(str(name)) for name in fields if name not in known]:
         raise ValueError(f"the point has a field {unknown[0]!r}; there are {', '.join(known)}")
-    found = {row: real_array(row, fields[row]) for row in ROWS if row in fields}
-    answer = Answer("the point", multipliers=found or None)
+
+
+def _read_mapping(fields: Mapping[str, Any]) -> Answer:
+    """Read a mapping with w and b, or W, and multipliers by the names of their rows."""
+    _refuse_unknown(fields, ("w", "b", "W", *ROWS))
+    answer = Answer("the point", {}, {row: real_array(row, fields[row]) for row in ROWS if row in fields})
     if "W" in fields:
-        return replace(answer, faces=np.atleast_2d(real_array("W", fields["W"])))
-    if "w" not in fields and not found:
-        raise ValueError("the point has neither w nor W nor multipliers")
-    w = real_array("w", fields["w"]) if "w" in fields else None
-    if w is not None and w.ndim == 2 and 1 in w.shape:
-        w = w.ravel()
+        return replace(answer, point={"W": np.atleast_2d(real_array("W", fields["W"]))})
+    if "w" not in fields:
+        if not answer.multipliers:
+            raise ValueError("the point has neither w nor W nor multipliers")
+        return answer
+    w: Any = real_array("w", fields["w"])
     b: Any = fields.get("b")
-    if isinstance(b, Sequence | np.ndarray) and np.size(b) == 1:
-        b = np.ravel(np.asarray(b))[0]
-    if w is not None and w.ndim == 2:
-        return replace(answer, faces=np.column_stack([w, real_array("b", b, (len(w),))]))
-    return replace(answer, w=w, b=None if b is None else real_number("b", b))
+    if w.ndim == 2 and 1 in w.shape:
+        w = w.ravel()
+    if w.ndim == 2:
+        return replace(answer, point={"W": np.column_stack([w, real_array("b", b, (len(w),))])})
+    own_b = {} if b is None else {"b": real_number("b", np.squeeze(b)[()])}
+    return replace(answer, point={"w": w, **own_b})
 
 
 def _read_table(table: ArrayLike) -> Answer:
@@ -175,9 +201,7 @@ def _read_table(table: ArrayLike) -> Answer:
         numbers = numbers.ravel()
     if numbers.ndim not in (1, 2) or numbers.shape[-1] < 2:
         raise ValueError(f"{source} must hold weights and an intercept; its shape is {numbers.shape}")
-    if numbers.ndim == 2:
-        return Answer(source, faces=numbers)
-    return Answer(source, numbers[:-1], float(numbers[-1]))
+    return Answer(source, {"W": np.atleast_2d(numbers)})
 
 
 def _read_csv(text: str, source: str) -> Vector:
@@ -301,13 +325,11 @@ def _read_pairs(
         w[support[first]] = coefficients[j - 1, first]
         w[support[second]] = coefficients[i, second]
         alpha = w * np.where(samples.y == classes[i], 1.0, -1.0)
-        answer = Answer(
-            name, w, float(b[number]), multipliers={"margin": alpha}, labels=(classes[j], classes[i]),
-            intercept="free",
-        )  # fmt: skip
+        labels = (classes[j], classes[i])
+        answer = Answer(name, {"w": w, "b": float(b[number])}, {"margin": alpha}, labels, intercept="free")
         found.append(_oriented(answer, samples))
     is_covered = np.isin(labels_of_support, np.array(classes)).all()
-    if not is_covered or any((answer.multipliers["margin"] < 0).any() for answer in found):  # type: ignore[index]
+    if not is_covered or any((answer.multipliers["margin"] < 0).any() for answer in found):
         raise ValueError(f"the labels are not those that {name} was fitted to")
     return found
 
@@ -322,12 +344,11 @@ def _are_equal(vectors: Any, rows: Any) -> bool:
 def _oriented(answer: Answer, samples: Samples) -> Answer:
     """Return the answer with the later of its two classes on the side +1."""
     assert answer.labels is not None
-    assert answer.w is not None
-    assert answer.b is not None
     low, high = (list(samples.classes).index(label) for label in answer.labels)
     if low < high:
         return answer
-    return replace(answer, w=-answer.w, b=-answer.b, labels=answer.labels[::-1])
+    turned = {name: -value for name, value in answer.point.items()}
+    return replace(answer, point=turned, labels=answer.labels[::-1])
 
 
 def _read_linear_svc(machine: Any, samples: Samples) -> Answer:
@@ -351,7 +372,7 @@ def _read_linear_svc(machine: Any, samples: Samples) -> Answer:
         weights[samples.y == label] = float((machine.class_weight or {}).get(labels_of_support, 1.0))
     b = float(np.ravel(real_array("intercept_", machine.intercept_))[0])
     return Answer(
-        "LinearSVC", real_array("coef_", machine.coef_)[0], b, labels=labels, weights=weights,
+        "LinearSVC", {"w": real_array("coef_", machine.coef_)[0], "b": b}, labels=labels, weights=weights,
         intercept="penalised" if machine.fit_intercept else "none", C=float(machine.C),
     )  # fmt: skip
 
@@ -377,7 +398,7 @@ def _read_liblinear(model: Any, samples: Samples) -> Answer:
     high, low = (class_of(label, samples.classes) for label in labels)
     w = np.concatenate([w, np.zeros(samples.X.shape[1] - len(w))])  # features that no training sample has
     answer = Answer(
-        name, w, float(b) if model.bias >= 0 else 0.0, labels=(low, high), C=float(param.C),
+        name, {"w": w, "b": float(b) if model.bias >= 0 else 0.0}, labels=(low, high), C=float(param.C),
         intercept="penalised" if model.bias >= 0 else "none",
     )  # fmt: skip
     return _oriented(answer, samples)

@@ -1,100 +1,85 @@
 """The methods of this package: kernel machines, machines with few support vectors, polytope machines."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 from formulations import FAMILIES
 from polyopt.methods.method import Method
 
+_LINEAR: dict[str, Any] = {"C": 1.0, "kernel": "linear"}
 
-def _hinge(
-    name: str,
-    title: str,
-    home: str,
-    programs: tuple[str, str],
-    crosschecks: tuple[str, ...],
-    variants: Mapping[str, str] = MappingProxyType({}),
-    **rest: Any,
-) -> tuple[Method, Method]:
-    """Return the linear machine and the one with a Gaussian kernel; `home` is module and class.
 
-    Programs and cross-checks are named without their packages. `variants` has, by a setting, the module of
-    the same programs for other values of the setting.
-    """
-    family = home.partition(".")[0]
-    shared: dict[str, Any] = {
-        "families": {family: f"formulations.{family}"},
-        "home": f"polyopt.margin.{home}",
-        "leftovers": ("beta",),
-        "slopes": "polyopt.sensitivity.of_hinge",
-        "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
-        **rest,
-    }
+def _kernels(linear: Method, **changes: Any) -> tuple[Method, Method]:
+    """Return the linear machine and, with some changes, the one with a Gaussian kernel."""
+    name, title = f"{linear.name}-rbf", linear.title.replace("linear", "RBF kernel")
+    settings = {**linear.settings, "kernel": "rbf"}
+    return linear, replace(linear, name=name, title=title, settings=settings, **changes)
 
-    def machine(method: str, words: str, kernel: str, pair: tuple[str, str], fast: str, unit: str) -> Method:
-        def in_module(module: str) -> tuple[str, str]:
-            return f"{module}.{pair[0]}", f"{module}.{pair[1]}"
 
-        return Method(
-            method, f"{title}, {words}", programs=in_module(family), fast=fast, unit=unit,
-            settings={"C": 1.0, "kernel": kernel},
-            variants={setting: in_module(module) for setting, module in variants.items()}, **shared,
-        )  # fmt: skip
+def _hinge(name: str, title: str, programs: tuple[str, str], **rest: Any) -> tuple[Method, Method]:
+    """Return the linear machine and the one with a Gaussian kernel, which has programs of its own."""
 
-    kernel_programs = f"{programs[0]} (kernel)", "kernel_dual"
-    return (
-        machine(name, "linear", "linear", programs, "interior-point", "iterations"),
-        machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
+    def of_kernel(programs: tuple[str, str]) -> tuple[str, str]:
+        return f"{programs[0]} (kernel)", f"{programs[0].partition('.')[0]}.kernel_dual"
+
+    family = programs[0].partition(".")[0]
+    shared = {
+        "families": {family: f"formulations.{family}"}, "leftovers": ("beta",),
+        "slopes": "polyopt.sensitivity.of_hinge", "crosschecks": ("polyopt.crosschecks.svm",),
+    }  # fmt: skip
+    linear = Method(
+        name, f"{title}, linear", programs=programs, fast="interior-point", settings=_LINEAR, **shared | rest
+    )
+    variants = {setting: of_kernel(pair) for setting, pair in linear.variants.items()}
+    return _kernels(
+        linear, programs=of_kernel(programs), fast="decomposition", unit="working sets", variants=variants
     )
 
 
 _KERNEL_MACHINES = (
-    *_hinge("svm", "Support vector machine", "svm.SVM", ("primal", "dual"), ("svm",)),
+    *_hinge("svm", "Support vector machine", ("svm.primal", "svm.dual"), home="polyopt.margin.svm.SVM"),
     *_hinge(
-        "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM", ("primal", "dual"), ("svm",),
-        keeps=("formulations.centred_kernel.CentredKernel",),
+        "sigma-svm", "Sigma-SVM", ("sigma_svm.primal", "sigma_svm.dual"),
+        home="polyopt.margin.sigma_svm.SigmaSVM", keeps=("formulations.centred_kernel.CentredKernel",),
     ),
     *_hinge(
-        "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine", ("qp", "qp_dual"), ("rmm", "bounds"),
+        "rmm", "Relative Margin Machine", ("rmm.qp", "rmm.qp_dual"),
+        home="polyopt.margin.rmm.RelativeMarginMachine",
         families={name: FAMILIES[name] for name in ("rmm", "rmm_bounded", "rmm_bounds", "soft_rmm")},
-        variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
+        variants={"bound_cost": ("soft_rmm.qp", "soft_rmm.qp_dual")},
+        leftovers=("beta", "rho", "rho_star"),
         tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
         tuning="polyopt.methods.tuning.relative_bound",
+        crosschecks=("polyopt.crosschecks.rmm", "polyopt.crosschecks.bounds"),
     ),
 )  # fmt: skip
 
 
-def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
-    """Return the linear machine and the one with a Gaussian kernel; both have one program in the kernel."""
-    return (
-        Method(name, f"{title}, linear", settings={"C": 1.0, "kernel": "linear"}, **rest),
-        Method(f"{name}-rbf", f"{title}, RBF kernel", settings={"C": 1.0, "kernel": "rbf"}, **rest),
-    )
-
-
 _SPARSE_MACHINES = (
-    *_sparse(
+    *_kernels(Method(
         "one-norm-svm",
-        "One-norm SVM",
+        "One-norm SVM, linear",
         home="polyopt.sparse.one_norm_estimator.OneNormSVM",
         families={"one_norm": "formulations.one_norm"},
         programs=("one_norm.primal", "one_norm.dual"),
         fast="highs",
         unit="pivots",
+        settings=_LINEAR,
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.of_one_norm",
         crosschecks=("polyopt.crosschecks.l0",),
-    ),
-    *_sparse(
+    )),
+    *_kernels(Method(
         "ce-svm",
-        "L0 support vector machine",
+        "L0 support vector machine, linear",
         families={"l0": "formulations.l0"},
         programs=("l0.mixed_integer", "l0.relaxation_dual"),
         duals_of="l0.pattern",
         home="polyopt.sparse.estimator.CrossEntropySVM",
         fast="ce",
         unit="iterations",
+        settings=_LINEAR,
         proving="global",
         is_integer=True,
         leftovers=("v", "r"),
@@ -106,8 +91,8 @@ _SPARSE_MACHINES = (
             "polyopt.sparse.cross_entropy.L0Search",
             "polyopt.sparse.settings.CrossEntropySettings",
         ),
-    ),
-)
+    )),
+)  # fmt: skip
 
 
 _CPM_FAMILIES = (

@@ -157,33 +157,30 @@ def _check(method: Method) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a method's name must be small letters, digits and hyphens, not {name!r}")
 
+    def require(is_valid: object, attribute: str, value: object, allowed: str) -> None:
+        if not is_valid:
+            raise ValueError(f"method {name!r}: {attribute} must be {allowed}, not {value!r}")
+
     for attribute in ("title", "fast", "unit"):
         value = getattr(method, attribute)
-        if not isinstance(value, str) or not value:
-            _refuse(method, attribute, value, "a word or more")
-    if method.counts not in ("support vectors", "faces"):
-        _refuse(method, "counts", method.counts, "'support vectors' or 'faces'")
+        require(isinstance(value, str) and value, attribute, value, "a word or more")
+    counts, pair = method.counts, method.programs
+    require(counts in ("support vectors", "faces"), "counts", counts, "'support vectors' or 'faces'")
     for family in method.families:
-        if not family.isidentifier():
-            _refuse(method, "families", family, "named by letters, digits and underscores")
-    pair = method.programs
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
-        _refuse(method, "programs", pair, "the names of a program and of its dual")
+        require(family.isidentifier(), "families", family, "named by letters, digits and underscores")
+    is_pair = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
+    require(is_pair, "programs", pair, "the names of a program and of its dual")
+    known = ", ".join(method.families) or "there are none"
     for program in filter(None, (*pair, method.duals_of, *chain(*method.variants.values()))):
-        if program.partition(".")[0] not in method.families:
-            known = ", ".join(method.families) or "there are none"
-            _refuse(method, "programs", program, f"of its families ({known})")
+        is_known = program.partition(".")[0] in method.families
+        require(is_known, "programs", program, f"of its families ({known})")
     for attribute in ("home", "tuning", "slopes"):
         value = getattr(method, attribute)
-        if (value or attribute == "home") and not (isinstance(value, str) and _DOTTED.fullmatch(value)):
-            _refuse(method, attribute, value, "a module and a name in it, with a dot between")
+        is_place = isinstance(value, str) and _DOTTED.fullmatch(value)
+        is_left_out = not value and attribute != "home"
+        require(is_place or is_left_out, attribute, value, "a module and a name in it, with a dot between")
     for module in (*method.families.values(), *method.crosschecks):
-        if not isinstance(module, str) or not _MODULE.fullmatch(module):
-            _refuse(method, "families and crosschecks", module, "the names of modules")
-    if len({bool(method.tuned), bool(method.rule), bool(method.tuning)}) > 1:
-        tuned = (method.tuned, method.rule, method.tuning)
-        _refuse(method, "tuned, rule and tuning", tuned, "given together")
-
-
-def _refuse(method: Method, attribute: str, value: object, allowed: str) -> None:
-    raise ValueError(f"method {method.name!r}: {attribute} must be {allowed}, not {value!r}")
+        is_module = isinstance(module, str) and _MODULE.fullmatch(module)
+        require(is_module, "families and crosschecks", module, "the names of modules")
+    tuned = (method.tuned, method.rule, method.tuning)
+    require(all(tuned) or not any(tuned), "tuned, rule and tuning", tuned, "given together")

@@ -37,14 +37,10 @@ class Entry:
         return self.program.name
 
     @property
-    def paper(self) -> str:
-        """The paper, without the place in it."""
-        return self._source()[0]
-
-    @property
-    def equation(self) -> str:
-        """The place in the paper; empty if the source names none."""
-        return self._source()[1]
+    def source(self) -> tuple[str, str]:
+        """The paper, and the place in it, which is empty if the source names none."""
+        match = _SOURCE.fullmatch(self.program.source)
+        return (match["paper"], match["place"]) if match else (self.program.source, "")
 
     @property
     def n_variables(self) -> int:
@@ -55,10 +51,6 @@ class Entry:
     def n_constraints(self) -> int:
         """Number of scalar constraints."""
         return sum(row.constraint.size for row in self.program.rows)
-
-    def _source(self) -> tuple[str, str]:
-        match = _SOURCE.fullmatch(self.program.source)
-        return (match["paper"], match["place"]) if match else (self.program.source, "")
 
 
 def pairs_of(name: str, module: ModuleType, seed: int = 0) -> list[Duality]:

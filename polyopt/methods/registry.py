@@ -167,11 +167,6 @@ def method_of(estimator: object) -> Method | None:
     return None
 
 
-def is_family(name: str) -> bool:
-    """Return True if a method has a family of programs of this name."""
-    return name in METHODS.families or name in families()
-
-
 def families() -> tuple[str, ...]:
     """Return the families of programs of all methods, those of one method side by side."""
     _ = METHODS.complete
@@ -180,7 +175,7 @@ def families() -> tuple[str, ...]:
 
 def owner_of(family: str) -> Method:
     """Return the first method that names a family of programs."""
-    if not is_family(family):
+    if family not in METHODS.families and family not in families():
         raise ValueError(f"no family is called {family!r}; there are {', '.join(families())}")
     return next(method for method in METHODS.by_name.values() if family in method.families)
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Collection, Iterator
@@ -243,12 +244,10 @@ def _check_texts(array: IO[bytes]) -> None:
 def _renamed(stream: IO[bytes]) -> IO[bytes]:
     """Return the archive with today's module names in place of earlier versions' (``_MOVED``)."""
     with zipfile.ZipFile(stream) as archive:
-        schema = archive.read("schema.json").decode()
-        old = [name for name in _MOVED if f'"__module__": "{name}"' in schema]
-        if not old:
+        old = archive.read("schema.json").decode()
+        schema = re.sub(r'(?<="__module__": ")[^"]+', lambda name: _MOVED.get(name[0], name[0]), old)
+        if schema == old:
             return stream
-        for name in old:
-            schema = schema.replace(f'"__module__": "{name}"', f'"__module__": "{_MOVED[name]}"')
         renamed = io.BytesIO()
         with zipfile.ZipFile(renamed, "w") as made:
             for member in archive.infolist():

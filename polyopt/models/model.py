@@ -98,13 +98,10 @@ class Model:
     @cached_property
     def pairs(self) -> list[Model]:
         """Models of each pair of classes; this one alone if it has two classes, or no polytopes of pairs."""
-        from sklearn.pipeline import Pipeline
-
         machine = self.estimator
         if len(machine.classes_) == 2 or not hasattr(machine, "of_pair"):
             return [self]
-        parts = [machine.of_pair(*pair) for pair in machine.pairs_]
-        return [replace(self, pipeline=Pipeline([*self.steps, ("machine", part)])) for part in parts]
+        return [self._with_machine(machine.of_pair(*pair)) for pair in machine.pairs_]
 
     @property
     def text_places(self) -> tuple[int, ...]:
@@ -139,10 +136,13 @@ class Model:
     def without_data(self) -> Self:
         """Return the same model without training data, if its machine can predict without."""
         light = getattr(self.estimator, "without_data", None)
-        if light is None:
-            return self
-        made = type(self).of(light(), self.steps)
-        return replace(self, pipeline=made.pipeline)
+        return self if light is None else self._with_machine(light())
+
+    def _with_machine(self, machine: Any) -> Self:
+        """Return the same model with another machine as its last step."""
+        from sklearn.pipeline import Pipeline
+
+        return replace(self, pipeline=Pipeline([*self.steps, ("machine", machine)]))
 
     def in_order(self, X: Matrix) -> Any:
         """Return samples with their columns in the order of the fit, and their cells as the fit read them.

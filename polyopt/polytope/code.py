@@ -78,10 +78,10 @@ class Reading:
 
 def _conditions(polytope: Polytope, reading: Reading, sum_of: SumOf, never: str) -> list[str]:
     """Return the conditions of the inside: a comparison a face, and `never` for a face that excludes all."""
-    conditions = []
+    conditions, sign = [], "<=" if polytope.is_closed else "<"
     for k, b in enumerate(polytope.b):
         if terms := reading.terms(polytope, k):
-            conditions.append(f"{sum_of(reading, terms)} {polytope.inside_sign} {0.0 - float(b)!r}")
+            conditions.append(f"{sum_of(reading, terms)} {sign} {0.0 - float(b)!r}")
         elif polytope.are_beyond(b):
             conditions.append(never)
     return conditions

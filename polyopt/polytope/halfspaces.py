@@ -67,7 +67,7 @@ def inner_ball(W: Array, b: Array) -> Ball:
         limits = -rows * (W @ centre + b)
         length = length or 1.0  # 0 if all faces pass through the origin
         optimum = _maximise(cost, A, limits / length)
-        if optimum.is_unbounded:
+        if np.isinf(optimum.value):
             capped = _maximise(cost, np.vstack([A, cost]), np.append(limits / length, 1.0))
             return Ball(centre + columns[:-1] * length * capped.point[:-1], np.inf)
         centre = centre + columns[:-1] * length * optimum.point[:-1]
@@ -218,8 +218,7 @@ def _merged(points: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Optimum:
-    is_unbounded: bool
-    value: float
+    value: float  # infinite if the program is unbounded
     point: Array
     multipliers: Array
 
@@ -232,18 +231,17 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded."""
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:
-        value = np.inf if size else 0.0
-        return _Optimum(bool(size), value, np.zeros(len(cost)), np.zeros(len(A)))
+        return _Optimum(np.inf if size else 0.0, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
     # The dual simplex fails on some easy programs of free variables (status Unknown).
     for method in ("highs-ds", "highs-ipm"):
         found = linprog(-unit, A, limits, bounds=(None, None), method=method, options=_OPTIONS)
         if found.status == _UNBOUNDED:
-            return _Optimum(True, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
+            return _Optimum(np.inf, np.zeros(len(cost)), np.zeros(len(A)))
         if found.x is not None:
             multipliers = -found.ineqlin.marginals
             if _is_optimum(unit, A, limits, found.x, multipliers):
-                return _Optimum(False, float(cost @ found.x), found.x, multipliers)
+                return _Optimum(float(cost @ found.x), found.x, multipliers)
     raise _UnsolvedError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
         "Are the faces of wildly different sizes?"

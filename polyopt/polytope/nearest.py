@@ -1,81 +1,28 @@
 """Nearest point of a region to a sample, by best-first branch and bound.
 
-A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its lower bound is the distance
-to the chosen rows, by a projection; the first node explored without an open choice is the optimum. The
-indicators of a categorical column, one of which is 1, are a choice among the categories. A missing number is
-a choice, too: it stays missing, at its imputed value, or becomes known, and its indicator becomes 0.
+A node has made some of the region's choices among rows (:mod:`polyopt.polytope.region`), and some of the
+question's choices among values of features. Its lower bound is the distance to the chosen rows, by a
+projection; the first node explored without an open choice is the optimum. The indicators of a categorical
+column, one of which is 1, are a choice among the categories. A missing number is a choice, too: it stays
+missing, at its imputed value, or becomes known, and its indicator becomes 0.
 
 This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
-from polyopt.polytope.projection import project
+from polyopt.polytope.projection import Question, project
 from polyopt.polytope.region import Region, Rows
 
 _MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies it up to rounding
-
-
-@dataclass(frozen=True)
-class Question:
-    """The sample, the units of distance, and the changes that are allowed."""
-
-    x: Array  #: (m,), the sample
-    spread: Array  #: (m,), the unit in which each feature's change is measured
-    #: low, high: (m,), bounds on the features.
-    low: Array
-    high: Array
-    held: NDArray[np.bool_]  #: (m,), mask of the features that may not change
-    #: Places of indicators of which one is 1 and the others are 0, an array for each column.
-    groups: tuple[NDArray[np.intp], ...] = ()
-    gaps: tuple[NDArray[np.intp], ...] = ()  #: pairs of places, of a missing number and of its indicator
-
-    @classmethod
-    def of(
-        cls, x: ArrayLike, *, spread: ArrayLike | None = None, low: ArrayLike | None = None,
-        high: ArrayLike | None = None, held: ArrayLike | None = None,
-        groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
-    ) -> Self:  # fmt: skip
-        """Return a question, by default with spreads of 1, without bounds, and with all features free.
-
-        An indicator of a group stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay
-        known: only pairs of `gaps` with their indicator at 1 remain.
-        """
-        point = real_array("x", x)
-        m = len(point)
-        ends = [
-            np.array(np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
-            for end, value in ((low, -np.inf), (high, np.inf))
-        ]
-        is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
-        unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
-        free_groups, missing = [], []
-        for places in (np.asarray(group, dtype=np.intp) for group in groups):
-            if is_fixed[places].any():  # a category that may not change
-                is_fixed[places] = True
-                continue
-            is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
-            ends[0][places], ends[1][places] = 0.0, is_allowed
-            free_groups.append(places)
-        for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
-            if not point[pair[1]]:
-                is_fixed[pair[1]] = True
-            elif is_fixed[pair].any():
-                is_fixed[pair] = True
-            else:
-                ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
-                missing.append(pair)
-        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(free_groups), tuple(missing))
 
 
 @dataclass(frozen=True)
@@ -118,8 +65,7 @@ class Nearest:
         """Return the nearest point that satisfies the same rows with a slack of `depth` spreads, if any."""
         q = self.question
         shifted = self.rows.b + depth * np.linalg.norm(self.rows.W * q.spread, axis=1)
-        found = project(q.x, self.rows.W, shifted, spread=q.spread, low=q.low, high=q.high, held=q.held)
-        return found.primal.get("z")
+        return project(q, self.rows.W, shifted).primal.get("z")
 
 
 @dataclass(frozen=True)
@@ -128,8 +74,7 @@ class _Node:
 
     case: int
     chosen: tuple[int, ...]  # row of each choice of the case
-    categories: tuple[int, ...]  # feature of each group that is 1; -2 if all are 0
-    gaps: tuple[int, ...]  # 1 if a missing number stays missing, else 0
+    options: tuple[int, ...]  # option of each choice of the question
 
 
 class _Projected(NamedTuple):
@@ -162,8 +107,7 @@ class _Search:
         self.parts: dict[_Node, Part] = {}
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
-            open_gaps = (-1,) * len(question.gaps)
-            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups), open_gaps)
+            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.choices))
             self.push(0.0, start, nothing)
 
     def push(self, bound: float, node: _Node, part: Part, optimum: _Projected | None = None) -> None:
@@ -210,16 +154,12 @@ class _Search:
         chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
         rows = Rows.together([case.rows, *chosen], len(q.x))
         low, high = q.low.copy(), q.high.copy()
-        for places, category in zip(q.groups, node.categories, strict=True):
-            if category != -1:
-                low[places] = high[places] = (places == category) * 1.0
-        for pair, stays in zip(q.gaps, node.gaps, strict=True):
-            if stays >= 0:
-                low[pair[1]] = high[pair[1]] = stays
-            if stays == 1:
-                low[pair[0]] = high[pair[0]] = q.x[pair[0]]
+        for choice, option in zip(q.choices, node.options, strict=True):
+            if option >= 0:
+                places, values = choice.options[option]
+                low[places] = high[places] = values
         q = replace(q, low=low, high=high)
-        solution = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
+        solution = project(q, rows.W, rows.b)
         is_empty = solution.status is Status.INFEASIBLE
         self.parts[node] = Part(q, rows, solution["face"], is_empty)
         return None if is_empty else _Projected(solution, rows, q)
@@ -255,18 +195,11 @@ class _Search:
                 chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
                 yield max(float(distance), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
-        for number, places in enumerate(q.groups):
-            if node.categories[number] == -1 and not _is_category(z[places], q.x[places]):
-                options = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
-                for category in options:
-                    categories = (*node.categories[:number], category, *node.categories[number + 1 :])
-                    yield 0.0, replace(node, categories=categories), None
-                return
-        for number, pair in enumerate(q.gaps):
-            if node.gaps[number] == -1 and z[pair[1]] and (z[pair] != q.x[pair]).any():
-                for stays in (0, 1):
-                    gaps = (*node.gaps[:number], stays, *node.gaps[number + 1 :])
-                    yield 0.0, replace(node, gaps=gaps), None
+        for number, choice in enumerate(q.choices):
+            if node.options[number] < 0 and not choice.is_made_at(z):
+                for option in range(len(choice.options)):
+                    options = (*node.options[:number], option, *node.options[number + 1 :])
+                    yield 0.0, replace(node, options=options), None
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
@@ -296,9 +229,3 @@ def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
     flat = np.where(scores > 0.0, np.inf, -np.inf)
     return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
-
-
-def _is_category(values: Array, before: Array) -> bool:
-    """True if indicators are those of one category, or have not changed."""
-    ascending = np.sort(values)
-    return bool((values == before).all() or (ascending[-1] == 1.0 and not ascending[:-1].any()))

@@ -88,7 +88,8 @@ class Polytope:
         """Return the part within low ≤ x ≤ high, with 2m further faces."""
         m = self.n_features
         low, high = np.broadcast_to(low, m), np.broadcast_to(high, m)
-        return self._with(np.vstack([self.W, np.eye(m), -np.eye(m)]), np.concatenate([self.b, -high, low]))
+        W, b = np.vstack([self.W, np.eye(m), -np.eye(m)]), np.concatenate([self.b, -high, low])
+        return replace(self, W=W, b=b)
 
     def section(self, features: Sequence[int], at: ArrayLike) -> Self:
         """Return the slice over these features, in this order; the others are fixed `at` a point."""
@@ -99,9 +100,6 @@ class Polytope:
         spread = None if self.spread is None else self.spread[chosen]
         centre = None if self.centre is None else self.centre[chosen]
         return type(self)(self.W[:, chosen], self.b + self.W @ fixed, names, spread, centre, self.is_closed)
-
-    def _with(self, W: Array, b: Array) -> Self:
-        return replace(self, W=W, b=b)
 
     # -- points ------------------------------------------------------------------------------
 
@@ -137,16 +135,6 @@ class Polytope:
         return np.asarray(np.argmax(self.scores(X), axis=1))
 
     @property
-    def outside_sign(self) -> str:
-        """Sign between the terms of a face and its limit if a point is outside: ``>`` or ``>=``."""
-        return ">" if self.is_closed else ">="
-
-    @property
-    def inside_sign(self) -> str:
-        """Sign between the terms of a face and its limit if a point is inside: ``<=`` or ``<``."""
-        return "<=" if self.is_closed else "<"
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Names of the features, or x0, x1, ..."""
         return self.feature_names or tuple(f"x{j}" for j in range(self.n_features))
@@ -155,7 +143,7 @@ class Polytope:
 
     def without_redundant(self) -> Self:
         """Return the same set without its redundant faces."""
-        return self._with(self.W[~self.redundant], self.b[~self.redundant])
+        return replace(self, W=self.W[~self.redundant], b=self.b[~self.redundant])
 
     @cached_property
     def _offsets(self) -> Array:
@@ -271,7 +259,8 @@ class Polytope:
         Coefficients are rounded as they are printed, and each feature that a face leaves out is set to its
         ``centre``, or to 0 if that is not known.
         """
-        return self._with(*shortened_faces(self, digits, max_terms))
+        W, b = shortened_faces(self, digits, max_terms)
+        return replace(self, W=W, b=b)
 
     def to_sql(self, inside: Label = "inside", outside: Label = "outside") -> str:
         """Return a CASE expression over quoted column names: a row's label, NULL if a value is missing.

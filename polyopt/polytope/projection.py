@@ -15,6 +15,10 @@ raised until it is. The point is then computed anew from the active rows, to rou
 Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), chapter 23.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
@@ -27,19 +31,85 @@ from formulations.language.types import Array
 _NOISE = 32.0 * float(np.finfo(float).eps)  # rounding of a row, relative to the sum of its terms' sizes
 
 
-def project(
-    x: ArrayLike, W: ArrayLike, b: ArrayLike, *, spread: ArrayLike | None = None,
-    low: ArrayLike | None = None, high: ArrayLike | None = None, held: ArrayLike | None = None,
-) -> Solution:  # fmt: skip
+class ValueChoice(NamedTuple):
+    """A choice among options, each of which fixes some features at values."""
+
+    options: tuple[tuple[NDArray[np.intp], Array], ...]
+
+    def is_made_at(self, z: Array) -> bool:
+        """True if a point (m,) has the values of an option."""
+        return any((z[places] == values).all() for places, values in self.options)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The sample, the units of distance, and the changes that are allowed."""
+
+    x: Array  #: (m,), the sample
+    spread: Array  #: (m,), the unit in which each feature's change is measured
+    #: low, high: (m,), bounds on the features.
+    low: Array
+    high: Array
+    held: NDArray[np.bool_]  #: (m,), mask of the features that may not change
+    choices: tuple[ValueChoice, ...] = ()  #: categories, and missing numbers
+
+    @classmethod
+    def of(
+        cls, x: ArrayLike, *, spread: ArrayLike | None = None, low: ArrayLike | None = None,
+        high: ArrayLike | None = None, held: ArrayLike | None = None,
+        groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
+    ) -> Self:  # fmt: skip
+        """Return a question, by default with spreads of 1, without bounds, and with all features free.
+
+        `groups` has the places of indicators of which one is 1 and the others are 0, an array for each
+        column, `gaps` pairs of places, of a missing number and of its indicator. An indicator of a group
+        stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay known.
+        """
+        point = real_array("x", x)
+        m = len(point)
+        ends = [
+            np.array(real_array(name, np.broadcast_to(value if end is None else end, m), (m,), finite=False))
+            for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
+        ]
+        is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
+        unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
+        choices = []
+        for places in (np.asarray(group, dtype=np.intp) for group in groups):
+            if is_fixed[places].any():  # a category that may not change
+                is_fixed[places] = True
+                continue
+            is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
+            ends[0][places], ends[1][places] = 0.0, is_allowed
+            categories = np.eye(len(places))[is_allowed]
+            if not point[places].any():
+                categories = np.vstack([categories, point[places]])
+            choices.append(ValueChoice(tuple((places, category) for category in categories)))
+        for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
+            if not point[pair[1]]:
+                is_fixed[pair[1]] = True
+            elif is_fixed[pair].any():
+                is_fixed[pair] = True
+            else:
+                ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
+                choices.append(ValueChoice(((pair[1:], np.zeros(1)), (pair, point[pair]))))
+        crossed = (ends[0] > ends[1]) | (ends[0] == np.inf) | (ends[1] == -np.inf)
+        if crossed.any():
+            j = int(np.argmax(crossed))
+            raise ValueError(
+                f"low must not be above high; of feature {j} they are {ends[0][j]} and {ends[1][j]}"
+            )
+        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(choices))
+
+
+def project(question: Question, W: ArrayLike, b: ArrayLike) -> Solution:
     """Return the point of {z : W z + b ≤ 0} nearest to x, exact to rounding, or a proof that there is none.
 
-    `spread` (m,) is the unit in which each feature's change is measured, by default 1; `low` and `high` (m,)
-    bound the features, x itself may be beyond them; features of the mask `held` (m,) may not change. A row of
-    zeros of W (K, m) only requires b_k ≤ 0. The solution has ``z``, and the multipliers of the rows ``face``
-    (K,), ``above``, ``below`` and ``held`` (m,); the objective is half the squared distance. If the status is
-    ``INFEASIBLE``, the multipliers are a ray of the dual. ValueError: a lower bound above the upper one.
+    The question's choices are left out; x itself may be beyond the bounds. A row of zeros of W (K, m) only
+    requires b_k ≤ 0. The solution has ``z``, and the multipliers of the rows ``face`` (K,), ``above``,
+    ``below`` and ``held`` (m,); the objective is half the squared distance. If the status is ``INFEASIBLE``,
+    the multipliers are a ray of the dual.
     """
-    program, solver = _Projection(x, W, b, spread, low, high, held), "non-negative least squares"
+    program, solver = _Projection(question, W, b), "non-negative least squares"
     multipliers, u = program.contradiction(), None
     if multipliers is None:
         u, multipliers = program.least_length()
@@ -53,7 +123,7 @@ def project(
 class _Projection:
     """The program over the features that can change, in the units of the features.
 
-    x, W, b, spread, low, high, held: arguments of :func:`project`.
+    x, spread, low, high, held: those of the question; W, b: arguments of :func:`project`.
     start (m,): x, with the other features at their only value.
     free (f,): places of the features that can change.
     N (K, f), c, noise (K,): rows N u ≤ c of the faces with normals of length 1, and the rounding of c.
@@ -61,25 +131,10 @@ class _Projection:
     low_u, high_u (f,): bounds on u.
     """
 
-    def __init__(
-        self, x: ArrayLike, W: ArrayLike, b: ArrayLike, spread: ArrayLike | None, low: ArrayLike | None,
-        high: ArrayLike | None, held: ArrayLike | None,
-    ):  # fmt: skip
-        self.x, self.W, self.b = (np.asarray(array, dtype=float) for array in (x, W, b))
-        m = len(self.x)
-        self.spread = np.ones(m) if spread is None else np.asarray(spread, dtype=float)
-        self.low, self.high = (
-            real_array(
-                name, np.broadcast_to(value if end is None else np.asarray(end), m), (m,), finite=False
-            )
-            for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
-        )
-        crossed = (self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf)
-        if crossed.any():
-            j = int(np.argmax(crossed))
-            ends = f"{self.low[j]} and {self.high[j]}"
-            raise ValueError(f"low must not be above high; of feature {j} they are {ends}")
-        self.held = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
+    def __init__(self, question: Question, W: ArrayLike, b: ArrayLike):
+        self.x, self.spread, self.held = question.x, question.spread, question.held
+        self.low, self.high = question.low, question.high
+        self.W, self.b = np.asarray(W, dtype=float), np.asarray(b, dtype=float)
         is_point = self.low == self.high
         self.start = np.where(is_point & ~self.held, self.low, self.x)
         self.free = np.flatnonzero(~self.held & ~is_point)

@@ -50,10 +50,10 @@ def union_rules(
 
 def _lines(polytope: Polytope, digits: int, max_terms: int | None, first: int = 0) -> list[str]:
     """Return a rule for each face, the first of this number."""
-    lines, width = [], len(str(first + polytope.n_faces - 1))
+    lines, width, sign = [], len(str(first + polytope.n_faces - 1)), ">" if polytope.is_closed else ">="
     for k, text in enumerate(_sums(polytope, digits, max_terms)):
         limit = 0.0 - polytope.b[k]  # never "-0"
-        rule = f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
+        rule = f"outside if {text} {sign} {limit:.{digits}g}"
         if not text:
             reason = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
             rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {reason}"

@@ -79,21 +79,19 @@ def test_names_are_unique_and_partners_are_there():
 
 def test_what_it_says_of_a_program():
     entry = next(entry for entry in ENTRIES if entry.name == "rmm.qcqp_dual")
-    assert (entry.family, entry.paper, entry.equation) == (
-        "rmm",
-        "Shivaswamy & Jebara (2008)",
-        "eq. (6), corrected",
-    )
+    assert entry.family == "rmm"
+    assert entry.source == ("Shivaswamy & Jebara (2008)", "eq. (6), corrected")
     assert (entry.program.kind, entry.partner) == ("SDP", "rmm.qcqp")
     # alpha and lam of 40 samples each, and t; a matrix of size 3 + 2 and three boxes
     assert (entry.n_variables, entry.n_constraints) == (81, 25 + 120)
     kinds = {entry.program.kind for entry in ENTRIES}
     assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP"}
     for entry in ENTRIES:
-        assert entry.paper
-        assert re.search(r"\(\d{4}\)$|slides$", entry.paper)
-        assert entry.program.source.startswith(entry.paper)
-        assert entry.program.source.endswith(entry.equation)
+        paper, place = entry.source
+        assert paper
+        assert re.search(r"\(\d{4}\)$|slides$", paper)
+        assert entry.program.source.startswith(paper)
+        assert entry.program.source.endswith(place)
 
 
 # -- LaTeX ------------------------------------------------------------------------------------------

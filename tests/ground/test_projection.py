@@ -16,7 +16,11 @@ from formulations.language.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.projection import certify_projection
-from polyopt.polytope.projection import project
+from polyopt.polytope import projection
+
+
+def project(x, W, b, **given):
+    return projection.project(projection.Question.of(x, **given), W, b)
 
 
 def case(rng):

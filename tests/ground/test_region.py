@@ -11,13 +11,13 @@ import pytest
 from formulations.language.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.projection import certify_nearest
-from polyopt.polytope.nearest import Question, nearest
-from polyopt.polytope.projection import project
+from polyopt.polytope.nearest import nearest
+from polyopt.polytope.projection import Question, project
 from polyopt.polytope.region import Region
 
 
 def distance(x, W, b, **given):
-    found = project(x, W, b, **given)
+    found = project(Question.of(x, **given), W, b)
     return np.inf if found.status is Status.INFEASIBLE else np.sqrt(2.0 * found.objective)
 
 
