@@ -387,7 +387,7 @@ class SampleGram:
             return sp.hstack(blocks, format="csr", dtype=dtype)
         m = len(self._used_columns)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
-        centre, size = self._centre[self._used_columns], max(TILE_ROWS, BLOCK_ENTRIES // (m + 2))
+        centre, size = self._centre[self._used_columns], max(1, _CACHE_ENTRIES // 4 // (m + 2))
 
         def fill_rows(start: int) -> None:
             part = slice(start, start + size)

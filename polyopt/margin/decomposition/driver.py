@@ -159,7 +159,6 @@ class Decomposition:
         limit = whole_or_none("max_iter", max_iter)
         state = self._state
         history = History(state, clock, np.inf if limit is None else limit)
-        run = self._run = _Run(state, history, tol)
         state.dual = Dual(families)
         try:
             # Blocks of work use the threads; those of BLAS would change the last digits with their number.
@@ -169,7 +168,7 @@ class Decomposition:
                     state.use_double(clock.check)
                 state.move_to(self._start(history), clock.check)
                 self._solved = state.dual
-                status = run.solve()
+                status = _Run(state, history, tol).solve()
         except OutOfTimeError:
             status = Status.TIME_LIMIT
         except KeyboardInterrupt:
@@ -245,7 +244,7 @@ class _Run:
                 state.use_double(self._clock.check)
             status = self._run_working_sets(target)
             if status is Status.INACCURATE:  # rounding stops the working sets: a last Newton phase
-                self._newton.run(tol)
+                self._newton.run(tol, force=True)
                 return self._final_status() if self._is_optimal() else status
             if status is not Status.SOLVED:
                 return status
@@ -259,7 +258,7 @@ class _Run:
                 if self._is_polished:
                     return self._final_status()
                 self._is_polished = True
-                self._newton.run(min(tol, 1e-8))  # of a small machine hardly more work than `tol`
+                self._newton.run(min(tol, 1e-8), force=True)  # of a small machine hardly more work than `tol`
             elif limit := self._history.reached_limit():
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding

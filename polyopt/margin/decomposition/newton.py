@@ -23,7 +23,7 @@ The Cholesky factor is computed once and then updated: the upper triangular U wi
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
 The phase (:class:`NewtonPhase`) is run if its estimated work is less than a fraction of the work of the
-working sets (subproblems of some hundred samples) so far.
+working sets (subproblems of some hundred samples) so far, and less than the work forecast for them.
 The method (:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
@@ -203,6 +203,7 @@ class NewtonPhase:
         self._rows_at_start = state.cache.computed  # kernel rows computed before this solve
         self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
+        self._last: tuple[float, float] | None = state.violation(), 0.0  # and work of sets, at the last call
 
     # -- work of the working sets -------------------------------------------------------------
 
@@ -216,6 +217,16 @@ class NewtonPhase:
         cache, n = self._state.cache, self._state.gram.n
         rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
         return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
+
+    def _forecast(self, violation: float, tol: float) -> float:
+        """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
+
+        The slope is that since the last call; 0 if a phase was run, or the violation has not fallen, then.
+        """
+        last, self._last = self._last, (violation, self._working_set_work())
+        if last is None or not tol < violation < last[0]:
+            return 0.0
+        return (self._last[1] - last[1]) * float(np.log(violation / tol) / np.log(last[0] / violation))
 
     # -- work of this phase -------------------------------------------------------------------
 
@@ -248,12 +259,19 @@ class NewtonPhase:
 
     # -- the phase ----------------------------------------------------------------------------
 
-    def run(self, tol: float) -> None:
-        """Run the phase if memory suffices, and the work of all phases is within a fraction of the sets'."""
+    def run(self, tol: float, *, force: bool = False) -> None:
+        """Run the phase if memory suffices and its work is within two limits.
+
+        The first is a fraction of the work of the working sets so far, less the work of earlier phases; the
+        second, ignored with `force`, is the work that the working sets are forecast to need.
+        """
         state, history = self._state, self._history
-        estimate = self._estimate(state.violation())
+        violation = state.violation()
+        estimate = self._estimate(violation)
         samples = estimate.samples
         max_work = self._options.max_newton_cost_ratio * self._working_set_work() - self._phase_work
+        if not force:
+            max_work = min(max_work, self._forecast(violation, tol))
         memory = WORK.bytes_per_entry * len(samples) ** 2
         is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
@@ -261,6 +279,7 @@ class NewtonPhase:
         if memory + state.cache.bytes > state.budget:  # the matrix takes the memory of the kernel rows
             state.update_aside()
             state.clear_cache()
+        self._last = None  # the phase changes the violation
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
