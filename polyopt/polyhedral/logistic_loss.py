@@ -204,16 +204,11 @@ class FaceLoss:
         own_softness, other_softness: t of the maximum over the sample's class and over the other class.
         s (n, K): the scores if they are known.
         """
-        loss, R, a = self._score_loss(W, s, own_softness, other_softness)
+        s, plus = self.scores(W) if s is None else s, self.y > 0
+        loss, R, a = score_loss(s, self.c, plus, self.owners.count_minus, own_softness, other_softness)
         gradient = pull(self.X, R) + self.ridges * W
         gradient[~self.entries] = 0.0
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), gradient, R, a
-
-    def _score_loss(
-        self, W: Array, s: Array | None, own_softness: float, other_softness: float
-    ) -> tuple[float, Array, Array]:
-        s = self.scores(W) if s is None else s
-        return score_loss(s, self.c, self.y > 0, self.owners.count_minus, own_softness, other_softness)
 
     def probabilities(self, a: Array) -> Array:
         """Return σ(ξ) (n,), the other class's probability, from a = c σ(ξ); 0 for a sample of weight 0."""
@@ -247,7 +242,8 @@ def score_loss(
     own_softness, other_softness: as in :meth:`FaceLoss.smooth`.
     """
     s, sign = np.ascontiguousarray(S.T), np.where(plus, 1.0, -1.0)  # long rows: sums are faster
-    t_minus = t_plus = own_softness
+    t_minus: Array | float = own_softness
+    t_plus: Array | float = own_softness
     if other_softness != own_softness:
         t_minus = np.where(plus, other_softness, own_softness)
         t_plus = np.where(plus, own_softness, other_softness)
