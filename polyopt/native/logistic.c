@@ -20,74 +20,43 @@ typedef struct {
     double t, *faces, *pulls, *scores;
 } Objective;
 
-/* Scores (count,) of two faces v and w, four columns of samples at once, as many products as a processor has under way;
-   the biases come last. */
-static void two_scores(const double *v, const double *w, const double *x, index_t n, index_t m, index_t count,
-                       double *restrict s, double *restrict t) {
-    for (index_t i = 0; i < count; i++) {
-        s[i] = v[m];
-        t[i] = w[m];
-    }
-    index_t j = 0;
-    for (; j + 4 <= m; j += 4, x += 4 * n)
-        for (index_t i = 0; i < count; i++) {
-            s[i] += (v[j] * x[i] + v[j + 1] * x[n + i]) + (v[j + 2] * x[2 * n + i] + v[j + 3] * x[3 * n + i]);
-            t[i] += (w[j] * x[i] + w[j + 1] * x[n + i]) + (w[j + 2] * x[2 * n + i] + w[j + 3] * x[3 * n + i]);
-        }
-    for (; j < m; j++, x += n)
-        for (index_t i = 0; i < count; i++) {
-            s[i] += v[j] * x[i];
-            t[i] += w[j] * x[i];
-        }
-}
-
-/* Scores of a tile, (K, TILE). */
+/* Scores of a tile, (K, TILE): four columns of samples at once; the biases come last. */
 static void tile_scores(const Objective *of, index_t begin, index_t count) {
-    const index_t width = of->m + 1, K = of->K;
-    double nowhere[TILE];
-    for (index_t k = 0; k < K; k += 2) {
-        const double *v = of->faces + k * width;
-        double *scores = of->scores + k * TILE;
-        two_scores(v, k + 1 < K ? v + width : v, of->columns + begin, of->n, of->m, count, scores,
-                   k + 1 < K ? scores + TILE : nowhere);
+    const index_t n = of->n, m = of->m;
+    for (index_t k = 0; k < of->K; k++) {
+        const double *v = of->faces + k * (m + 1), *x = of->columns + begin;
+        double *restrict s = of->scores + k * TILE;
+        for (index_t i = 0; i < count; i++)
+            s[i] = v[m];
+        index_t j = 0;
+        for (; j + 4 <= m; j += 4, x += 4 * n)
+            for (index_t i = 0; i < count; i++)
+                s[i] += (v[j] * x[i] + v[j + 1] * x[n + i]) + (v[j + 2] * x[2 * n + i] + v[j + 3] * x[3 * n + i]);
+        for (; j < m; j++, x += n)
+            add_multiple(s, v[j], x, count);
     }
 }
 
-/* Products of the slopes s of one face and t of another with four columns, added to both faces' pulls. */
-static void add_eight_products(const double *s, const double *t, const double *x, index_t n, index_t count,
-                               double *pulls, double *others) {
-    double a = 0.0, b = 0.0, c = 0.0, d = 0.0, e = 0.0, f = 0.0, g = 0.0, h = 0.0;
-#pragma omp simd reduction(+ : a, b, c, d, e, f, g, h)
-    for (index_t i = 0; i < count; i++) {
-        a += s[i] * x[i];
-        b += s[i] * x[n + i];
-        c += s[i] * x[2 * n + i];
-        d += s[i] * x[3 * n + i];
-        e += t[i] * x[i];
-        f += t[i] * x[n + i];
-        g += t[i] * x[2 * n + i];
-        h += t[i] * x[3 * n + i];
-    }
-    pulls[0] += a, pulls[1] += b, pulls[2] += c, pulls[3] += d;
-    others[0] += e, others[1] += f, others[2] += g, others[3] += h;
-}
-
-/* Add the slopes of a tile's scores times its columns, and their sums, to pulls (K, m+1): two faces and four columns at
-   once, as many sums as a processor has under way. */
+/* Add the slopes of a tile's scores times its columns, and their sums, to pulls (K, m+1): four columns at once. */
 static void add_tile_pulls(const Objective *of, index_t begin, index_t count) {
-    const index_t n = of->n, m = of->m, K = of->K, by_four = m / 4 * 4;
-    const double *x = of->columns + begin;
-    for (index_t k = 0; k < K; k += 2) {
-        const double *slopes = of->scores + k * TILE, *others = k + 1 < K ? slopes + TILE : slopes;
-        double *pulls = of->pulls + k * (m + 1), nowhere[4] = {0};
-        for (index_t j = 0; j < by_four; j += 4)
-            add_eight_products(slopes, others, x + j * n, n, count, pulls + j, k + 1 < K ? pulls + m + 1 + j : nowhere);
-    }
-    for (index_t k = 0; k < K; k++) {
-        const double *slopes = of->scores + k * TILE;
+    const index_t n = of->n, m = of->m;
+    for (index_t k = 0; k < of->K; k++) {
+        const double *slopes = of->scores + k * TILE, *x = of->columns + begin;
         double *pulls = of->pulls + k * (m + 1);
-        for (index_t j = by_four; j < m; j++)
-            pulls[j] += product_of(slopes, x + j * n, count);
+        index_t j = 0;
+        for (; j + 4 <= m; j += 4, x += 4 * n) {
+            double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+#pragma omp simd reduction(+ : a, b, c, d)
+            for (index_t i = 0; i < count; i++) {
+                a += slopes[i] * x[i];
+                b += slopes[i] * x[n + i];
+                c += slopes[i] * x[2 * n + i];
+                d += slopes[i] * x[3 * n + i];
+            }
+            pulls[j] += a, pulls[j + 1] += b, pulls[j + 2] += c, pulls[j + 3] += d;
+        }
+        for (; j < m; j++, x += n)
+            pulls[j] += product_of(slopes, x, count);
         pulls[m] += sum_of(slopes, count);
     }
 }

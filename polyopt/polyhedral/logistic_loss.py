@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, expit
 from sklearn.preprocessing import StandardScaler
 
-from formulations.class_faces import Owners, natural_assignment
+from formulations.class_faces import Owners
 from formulations.face_penalty import FacePenalty
 from formulations.language.types import Array, Matrix, is_sparse
 from formulations.polyhedral import pull, scores
@@ -189,7 +189,9 @@ class FaceLoss:
 
     def value(self, W: Array, s: Array | None = None) -> float:
         """Return the objective for the best assignment; `s` (n, K) are the scores if they are known."""
-        loss, _, _ = self._score_loss(W, s, 0.0, 0.0)
+        s, is_other = self.scores(W) if s is None else s, self.other_class
+        xi = np.where(is_other, s, -np.inf).max(axis=1) - np.where(is_other, -np.inf, s).max(axis=1)
+        loss = float(self.c @ np.logaddexp(0.0, xi))
         return loss + (float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.penalty.value(W))
 
     def smooth(
@@ -202,16 +204,11 @@ class FaceLoss:
         own_softness, other_softness: t of the maximum over the sample's class and over the other class.
         s (n, K): the scores if they are known.
         """
-        loss, R, a = self._score_loss(W, s, own_softness, other_softness)
+        s, plus = self.scores(W) if s is None else s, self.y > 0
+        loss, R, a = score_loss(s, self.c, plus, self.owners.count_minus, own_softness, other_softness)
         gradient = pull(self.X, R) + self.ridges * W
         gradient[~self.entries] = 0.0
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), gradient, R, a
-
-    def _score_loss(
-        self, W: Array, s: Array | None, own_softness: float, other_softness: float
-    ) -> tuple[float, Array, Array]:
-        s = self.scores(W) if s is None else s
-        return score_loss(s, self.c, self.y > 0, self.owners.count_minus, own_softness, other_softness)
 
     def probabilities(self, a: Array) -> Array:
         """Return σ(ξ) (n,), the other class's probability, from a = c σ(ξ); 0 for a sample of weight 0."""
@@ -219,7 +216,8 @@ class FaceLoss:
 
     def best_assignment(self, W: Array, s: Array | None = None) -> NDArray[np.int64]:
         """Return the best face of its own class for each sample; `s` (n, K) are the scores if known."""
-        return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
+        s = self.scores(W) if s is None else s
+        return np.asarray(np.where(self.other_class, -np.inf, s).argmax(axis=1))
 
     def bound(self, W: Array, gradient: Array, a: Array) -> float:
         """Return a lower bound on the optimum for the assignment, up to rounding.
@@ -244,21 +242,26 @@ def score_loss(
     own_softness, other_softness: as in :meth:`FaceLoss.smooth`.
     """
     s, sign = np.ascontiguousarray(S.T), np.where(plus, 1.0, -1.0)  # long rows: sums are faster
-    minus, minus_shares = _soft_maximum(s[:first], np.where(plus, other_softness, own_softness))
-    maximum, plus_shares = _soft_maximum(s[first:], np.where(plus, own_softness, other_softness))
+    t_minus: Array | float = own_softness
+    t_plus: Array | float = own_softness
+    if other_softness != own_softness:
+        t_minus = np.where(plus, other_softness, own_softness)
+        t_plus = np.where(plus, own_softness, other_softness)
+    minus, minus_shares = _soft_maximum(s[:first], t_minus)
+    maximum, plus_shares = _soft_maximum(s[first:], t_plus)
     xi = sign * (minus - maximum)
     a = c * expit(xi)
-    loss = float(c @ (np.maximum(xi, 0.0) + np.log1p(np.exp(-np.abs(xi)))))
-    return loss, (sign * a * np.concatenate([minus_shares, -plus_shares])).T, a
+    R = np.concatenate([minus_shares, -plus_shares])
+    R *= sign * a
+    return float(c @ np.logaddexp(0.0, xi)), R.T, a
 
 
-def _soft_maximum(s: Array, t: Array) -> tuple[Array, Array]:
-    """Return the soft maximum (n,) of scores s (k, n), of softness t (n,) ≥ 0, and its gradient (k, n)."""
-    top, is_soft = s.max(axis=0), t > 0.0
-    shares = (s.argmax(axis=0) == np.arange(len(s))[:, None]).astype(float)
-    if not is_soft.any():
-        return top, shares
-    exponentials = np.where(is_soft, np.exp((s - top) / np.where(is_soft, t, 1.0)), shares)
+def _soft_maximum(s: Array, t: Array | float) -> tuple[Array, Array]:
+    """Return the soft maximum (n,) of scores s (k, n), of softness t ≥ 0, and its gradient (k, n)."""
+    top, is_soft = s.max(axis=0), np.greater(t, 0.0)
+    exponentials = np.exp((s - top) / np.where(is_soft, t, 1.0))
+    if not is_soft.all():
+        exponentials = np.where(is_soft, exponentials, s.argmax(axis=0) == np.arange(len(s))[:, None])
     total = exponentials.sum(axis=0)
     return top + t * np.log(total), exponentials / total
 

@@ -61,7 +61,7 @@ class Options:
     softness_ratio: float = 0.2  # between stages; a ratio that adapts changed nothing on ten data sets
     last_softness: float = 1e-10
     stage_steps: int = 200  # largest number of Newton steps of a stage
-    stage_tol_ratio: float = 0.1  # tolerance of a stage, relative to `tol`
+    stage_gap_ratio: float = 0.1  # smoothed gap at which a stage ends, relative to the gap
     last_tol_ratio: float = 1e-5  # tolerance of the last stage, relative to `tol`
     min_step: float = 1e-6  # fraction of a Newton step at which the line search gives up
     model_gap_ratio: float = 0.01  # gap to which a model is minimised, relative to the smoothed gap
@@ -87,7 +87,7 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
     run, status, t = _Run(problem, W, tol, clock), Status.STALLED, OPTIONS.first_softness
     while t >= OPTIONS.last_softness:
         stage_status = run.solve_stage(t, min(max_iter, run.n_steps + OPTIONS.stage_steps))
-        if max(run.gap, run.smoothed_gap / OPTIONS.stage_tol_ratio) <= tol * run.value:
+        if max(run.gap, run.smoothed_gap / OPTIONS.stage_gap_ratio) <= tol * run.value:
             status = Status.SOLVED
             break
         if stage_status not in (None, Status.ITERATION_LIMIT) or run.n_steps >= max_iter:
@@ -149,9 +149,10 @@ class _Run:
         """Make Newton steps at softness t, up to `max_steps` of the run; return None if they converged."""
         self.move_to(self.W, t)
         while True:
-            is_last_stage = self.gap <= self.tol * self.value
-            ratio = OPTIONS.last_tol_ratio if is_last_stage else OPTIONS.stage_tol_ratio
-            if self.smoothed_gap <= ratio * self.tol * self.value:
+            tol = self.tol * self.value
+            is_last_stage = self.gap <= tol
+            target = OPTIONS.last_tol_ratio * tol if is_last_stage else OPTIONS.stage_gap_ratio * self.gap
+            if self.smoothed_gap <= target:
                 return None
             if self.n_steps >= max_steps:
                 return Status.ITERATION_LIMIT
@@ -204,8 +205,11 @@ def hessian(problem: FaceLoss, R: Array, a: Array, active: Mask, t: float) -> Ar
     """
     probabilities, xi_gradient = problem.probabilities(a), shortfall_gradient(R, a)
     loss_curvature, max_curvature = a * (1.0 - probabilities), a / t
-    columns = []
-    for row in active:  # the active features of each face, dense, and ones for its bias
+    columns = list[Array]()
+    for k, row in enumerate(active):  # the active features of each face, dense, and ones for its bias
+        if k and np.array_equal(row, active[k - 1]):
+            columns.append(columns[-1])
+            continue
         features = np.asarray(dense(problem.X[:, np.flatnonzero(row[:-1])]))
         columns.append(np.column_stack([features, np.ones(len(features))]) if row[-1] else features)
     offsets = np.r_[0, np.cumsum(active.sum(axis=1))]
@@ -218,7 +222,9 @@ def hessian(problem: FaceLoss, R: Array, a: Array, active: Mask, t: float) -> Ar
             if j == k:
                 weights += np.where(in_maximum, max_curvature * xi_gradient[:, k], 0.0)
             rows = np.flatnonzero(weights)
-            block = columns_k[rows].T @ (columns[j][rows] * weights[rows, None])
+            left = columns_k.take(rows, axis=0)
+            right = left if columns[j] is columns_k else columns[j].take(rows, axis=0)
+            block = left.T @ (right * weights[rows, None])
             H[offsets[k] : offsets[k + 1], offsets[j] : offsets[j + 1]] = block
             H[offsets[j] : offsets[j + 1], offsets[k] : offsets[k + 1]] = block.T
     H.flat[:: len(H) + 1] += np.broadcast_to(problem.ridges, active.shape)[active]
@@ -264,26 +270,26 @@ def minimise_model(
     def value_of(v: Array, r: Array) -> float:
         return 0.5 * float((v - start) @ (r + gradient)) + penalty.value(v)
 
-    value = penalty.value(v)
+    r, value = gradient.copy(), penalty.value(v)
     for _ in range(OPTIONS.max_model_rounds):
-        previous_value, r = value, gradient_at(v)
+        previous_value, step, size = value, _model_step(penalty, v, r, H, is_smooth), 1.0
+        for _ in range(OPTIONS.model_halvings):
+            trial = v + size * step
+            trial[penalty.has_kink & (trial * v < 0.0)] = 0.0  # penalised signs are kept
+            trial_gradient = gradient_at(trial)
+            trial_value = value_of(trial, trial_gradient)
+            if trial_value < value:
+                v, r, value = trial, trial_gradient, trial_value
+                break
+            size *= 0.5
+        if model_gap(penalty, v, r, ridges) <= tol:
+            break
         _sweep(
             H, r, v, ends - counts, ends, members, penalty.up, penalty.down, norm_weights, curvatures, work,
             OPTIONS.sweeps,
         )  # fmt: skip
         r = gradient_at(v)
         value = value_of(v, r)
-        if model_gap(penalty, v, r, ridges) <= tol:
-            break
-        step, size = _model_step(penalty, v, r, H, is_smooth), 1.0
-        for _ in range(OPTIONS.model_halvings):
-            trial = v + size * step
-            trial[penalty.has_kink & (trial * v < 0.0)] = 0.0  # penalised signs are kept
-            trial_value = value_of(trial, gradient_at(trial))
-            if trial_value < value:
-                v, value = trial, trial_value
-                break
-            size *= 0.5
         if previous_value - value <= OPTIONS.rel_rounding * abs(value):
             break
     return v

@@ -232,8 +232,9 @@ class Search:
     ) -> bool:
         """Return True if the loss is lower by more than `errors` standard errors of the difference."""
         (losses, weights), (other_losses, _) = (self.losses(c, splits) for c in (candidate, other))
-        difference = other_losses - losses
-        return float(difference @ weights / weights.sum()) > errors * _standard_error(difference, weights)
+        difference, shares = other_losses - losses, weights / weights.sum()
+        mean = float(shares @ difference)
+        return mean > errors * float(np.sqrt(shares**2 @ (difference - mean) ** 2))
 
     # -- fits --------------------------------------------------------------------------------
 
@@ -282,13 +283,6 @@ class Search:
         smooth = replace(problem, penalty=replace(penalty, l1=0.0, group=0.0))
         W, _ = descend(smooth, random_start(smooth, rng), clock, max_iter=DESCENT.first_max_iter)
         return refit(problem, W, clock) if penalty.l1 > 0.0 or penalty.group > 0.0 else W
-
-
-def _standard_error(values: Array, weights: Array) -> float:
-    """Return the standard error of the weighted mean."""
-    normalised = weights / weights.sum()
-    mean = float(normalised @ values)
-    return float(np.sqrt(normalised**2 @ (values - mean) ** 2))
 
 
 # -- the estimator -----------------------------------------------------------------------------------------

@@ -65,12 +65,10 @@ class Sweep(Struct):
 # Algorithm 2: each misclassified sample, in `order`, adds step * c * y * x̃ to the face of its cell.
 _pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
 
-# Evaluate samples `first` to `last` - 1, with fixed faces.
-_evaluate = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
-
 # Algorithm 1: the part of an iteration for samples `first` to `last` - 1. The first call of an iteration adds
 # step times the previous update (m+1, L) to the faces, and clears the update. Then every misclassified sample
 # adds c * y * x̃ to the update of the face of its cell. The last call adds the update's norms to the tally.
+# After an update of zeros the tally and the sizes are those of the faces as they were.
 _iterate = kernel("polyceptron_iterate", "sweep: Sweep; first: i8; last: i8; step: f8; update!: f8 (r, L)")
 
 
@@ -92,6 +90,12 @@ class _Sweeps:
             np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
         )  # fmt: skip
 
+    def iterate(self, sweep: Sweep, calls: list[tuple[int, int]], step: float, update: Vector) -> None:
+        """Make an iteration of Algorithm 1: move the faces by the update, and compute the next update."""
+        _clear(sweep)
+        for first, last in calls:
+            _iterate(sweep, first, last, step, update)
+
 
 def solve_batch(
     X: Matrix, y: Vector, c: Vector, W: Vector, *, step: float = 0.1, threshold: float = 0.0,
@@ -112,9 +116,7 @@ def solve_batch(
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
     def run_pass() -> tuple[dict[str, float], bool]:
-        _clear(sweep)
-        for first, last in calls:
-            _iterate(sweep, first, last, step, update)
+        state.iterate(sweep, calls, step, update)
         _, mistakes, norm = sweep.tally.tolist()
         return {"norm": norm}, norm < threshold or mistakes == 0
 
@@ -138,9 +140,7 @@ def solve_online(
 
     def run_pass() -> tuple[dict[str, float], bool]:
         mistakes = machine.pass_through(sweep, used, rows)
-        _clear(sweep)
-        for first, last in calls:
-            _evaluate(sweep, first, last)
+        machine.iterate(sweep, calls, 0.0, np.zeros_like(machine.W))
         return {"made": mistakes}, mistakes == 0
 
     numbers = range(1, max_iter + 1)

@@ -7,9 +7,9 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from polyopt.linalg.rows import as_rows
-from polyopt.polyhedral.polyceptron import _clear, _evaluate, _iterate, _pass, _Sweeps
+from polyopt.polyhedral.polyceptron import _iterate, _pass, _Sweeps
 
-KINDS = ("pass", "judge", "iterate")
+KINDS = ("pass", "iterate")
 
 
 def plain_visit(X, y, c, order, W, target, step):
@@ -50,11 +50,6 @@ def check_visit(rng, share, dtype, K, kind, n, m):
     if kind == "pass":
         _pass(sweep, order, 0.3)
         met = plain_visit(X.astype(float), y, c, order, plain, plain, 0.3)
-    elif kind == "judge":
-        cut = int(rng.integers(n + 1))
-        _evaluate(sweep, 0, cut)
-        _evaluate(sweep, cut, n)
-        met = plain_visit(X.astype(float), y, c, range(n), plain, plain, 0.0)
     else:
         cut = int(rng.integers(1, max(n, 2)))
         _iterate(sweep, 0, min(cut, n), 0.3, update)
@@ -72,7 +67,7 @@ def check_visit(rng, share, dtype, K, kind, n, m):
     assert not update[:, K:].any()
 
 
-@drawn_calls("polyceptron_pass", "polyceptron_judge", "polyceptron_iterate")
+@drawn_calls("polyceptron_pass", "polyceptron_iterate")
 def test_drawn_visits(rng):
     share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
     kind = pick(rng, KINDS)
@@ -88,8 +83,10 @@ def test_an_empty_order_visits_nothing():
 
 
 def test_a_count_begins_anew():
-    sweep = _Sweeps(np.ones((2, 3))).sweep(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
+    """Without an update the faces stay, and every iteration counts the same mistakes."""
+    state = _Sweeps(np.ones((2, 3)))
+    sweep = state.sweep(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
     for _ in range(2):
-        _clear(sweep)
-        _evaluate(sweep, 0, 1)
-        assert (sweep.tally.tolist(), sweep.sizes.tolist()) == ([3.0, 1.0, 0.0], [1, 0])
+        state.iterate(sweep, [(0, 1)], 0.0, np.zeros_like(state.W))
+        assert (sweep.tally[:2].tolist(), sweep.sizes.tolist()) == ([3.0, 1.0], [1, 0])
+        assert (state.faces == 1.0).all()
