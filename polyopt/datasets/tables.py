@@ -1,7 +1,8 @@
 """Tables of text: numbers and labels as texts, the layout of a table, and its cells.
 
-A table is read in chunks of rows. A column of a chunk becomes an array at once if all of its cells are plain
-numbers. Any other is read cell by cell, which finds texts and missing values, or the first broken line.
+numpy reads a table of finite numbers and labels alone. Any other is read in chunks of rows: a column of a
+chunk becomes an array at once if all of its cells are plain numbers, else it is read cell by cell, which
+finds texts and missing values, or the first broken line.
 """
 
 import csv
@@ -388,6 +389,8 @@ def read_table(
     layout = find_layout(source, target, mark, decimal, header)
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
+    if not text and (numeric := _numeric_table(source, layout)) is not None:
+        return numeric
     lines, labels = list[int](), list[str]()
     columns = [_Column(decimal, text is None or k in text, text is None or k not in text)
                for k in range(len(layout.features))]  # fmt: skip
@@ -415,6 +418,38 @@ def read_table(
         if k in chosen:
             X[list(column.gaps), k] = None
     return Table(source, layout, X, labels, tuple(sorted(chosen)))
+
+
+def _numeric_table(source: Source, layout: Layout) -> Table | None:
+    """Read a table of finite numbers and labels by numpy; None if anything else is in it."""
+    labels: list[str] = []
+
+    def keep_label(cell: str) -> float:
+        label = cell.strip() if layout.decimal == "." else cell.strip().replace(".", ",")
+        if label.lower() in _NO_LABEL or '"' in label or "\0" in label:
+            raise ValueError("not a plain label")
+        labels.append(label)
+        return 0.0
+
+    def with_points(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if "." in line:
+                raise ValueError("not a decimal mark")
+            yield line.replace(",", ".")
+
+    try:
+        with source.text() as stream, warnings.catch_warnings(action="error"):
+            lines = islice(stream, layout.header_end, None)
+            rows = np.loadtxt(
+                lines if layout.decimal == "." else with_points(lines), delimiter=layout.separator,
+                comments=None, converters=None if layout.target is None else {layout.target: keep_label},
+                ndmin=2, encoding="utf-8",
+            )  # fmt: skip
+    except (ValueError, UserWarning):  # a ValueError also for bytes that are not UTF-8
+        return None
+    if rows.shape[1] != layout.width or not np.isfinite(rows).all():
+        return None
+    return Table(source, layout, np.ascontiguousarray(rows[:, layout.features]), labels)
 
 
 def _check_header(table: Table) -> None:
