@@ -1,7 +1,7 @@
 """Tables of text: numbers and labels as texts, the layout of a table, and its cells.
 
-A table is read in chunks of rows. A column of a chunk becomes an array at once if all of its cells are plain
-numbers. Any other is read cell by cell, which finds texts and missing values, or the first broken line.
+numpy reads a table of finite numbers and labels alone. Any other is read cell by cell, which finds texts and
+missing values, or the first broken line.
 """
 
 import csv
@@ -27,8 +27,6 @@ from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open
 # float() would also take "1_000", "nan" and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
-# Characters of numbers in several cells, besides the decimal mark: of these, float() takes only numbers.
-_PLAIN = b"-+0123456789eE\n"
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
 _LIMITS = np.iinfo(np.int64)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
@@ -37,7 +35,6 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re
 _NO_LABEL = ("", "nan")  # in small letters
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
-_CHUNK = 1000  # rows that are kept as texts at a time
 # Words to type, in Python and on the command line.
 _FILLING = "impute='median', or --impute median on the command line, fills"
 
@@ -388,18 +385,13 @@ def read_table(
     layout = find_layout(source, target, mark, decimal, header)
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
-    lines, labels = list[int](), list[str]()
-    columns = [_Column(decimal, text is None or k in text, text is None or k not in text)
-               for k in range(len(layout.features))]  # fmt: skip
-    rows = _rows(source, layout)
-    while chunk := list(islice(rows, _CHUNK)):
-        lines += [line for line, _ in chunk]
-        cells = list(zip(*(cells for _, cells in chunk), strict=True))
-        labels += [] if layout.target is None else cells[layout.target]
-        for column, i in zip(columns, layout.features, strict=True):
-            column.add(cells[i])
-    if not lines:
+    if not text and (numeric := _numeric_table(source, layout)) is not None:
+        return numeric
+    rows = list(_rows(source, layout))
+    if not rows:
         raise DataFileError(source.path, f"holds a header and no rows{text_kind(source)}")
+    lines, cells = [line for line, _ in rows], list(zip(*(row for _, row in rows), strict=True))
+    columns = [_column(cells[i], decimal) for i in layout.features]
     chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
     _refuse_broken(source, layout, columns, chosen, lines, fill, is_new)
     X = np.empty((len(lines), len(columns)), dtype=object if chosen else np.float64)
@@ -411,10 +403,43 @@ def read_table(
                 f"be a feature of {len(lines):,} numbers; leave it out, or name it to insist (option "
                 "categorical)",
             )
-        X[:, k] = column.cells if k in chosen else np.concatenate(column.values)
+        X[:, k] = column.cells if k in chosen else column.values
         if k in chosen:
             X[list(column.gaps), k] = None
+    labels = [] if layout.target is None else list(cells[layout.target])
     return Table(source, layout, X, labels, tuple(sorted(chosen)))
+
+
+def _numeric_table(source: Source, layout: Layout) -> Table | None:
+    """Read a table of finite numbers and labels by numpy; None if anything else is in it."""
+    labels: list[str] = []
+
+    def keep_label(cell: str) -> float:
+        label = cell.strip() if layout.decimal == "." else cell.strip().replace(".", ",")
+        if label.lower() in _NO_LABEL or '"' in label or "\0" in label:
+            raise ValueError("not a plain label")
+        labels.append(label)
+        return 0.0
+
+    def with_points(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if "." in line:
+                raise ValueError("not a decimal mark")
+            yield line.replace(",", ".")
+
+    try:
+        with source.text() as stream, warnings.catch_warnings(action="error"):
+            lines = islice(stream, layout.header_end, None)
+            rows = np.loadtxt(
+                lines if layout.decimal == "." else with_points(lines), delimiter=layout.separator,
+                comments=None, converters=None if layout.target is None else {layout.target: keep_label},
+                ndmin=2, encoding="utf-8",
+            )  # fmt: skip
+    except (ValueError, UserWarning):  # a ValueError also for bytes that are not UTF-8
+        return None
+    if rows.shape[1] != layout.width or not np.isfinite(rows).all():
+        return None
+    return Table(source, layout, np.ascontiguousarray(rows[:, layout.features]), labels)
 
 
 def _check_header(table: Table) -> None:
@@ -484,56 +509,30 @@ def _check_size(source: Source, layout: Layout) -> None:
         )
 
 
-class _Column:
-    """The cells of a column of features, of a table with this decimal mark.
+class _Column(NamedTuple):
+    """A column of features."""
 
-    keeps_cells, has_numbers: whether the texts of the cells, and their numbers, may be needed.
-    """
-
-    def __init__(self, decimal: str, keeps_cells: bool, has_numbers: bool):
-        self.decimal, self.keeps_cells, self.has_numbers = decimal, keeps_cells, has_numbers
-        self.n = 0  # number of cells
-        self.values: list[NDArray[np.float64]] = []  # numbers of each chunk, NaN for other cells
-        self.cells: list[str] = []
-        #: gaps, broken: missing cells, and cells that are neither numbers nor missing, by row.
-        self.gaps: dict[int, str] = {}
-        self.broken: dict[int, str] = {}
-
-    def add(self, cells: Sequence[str]) -> None:
-        """Append the cells of a chunk."""
-        if self.keeps_cells:
-            self.cells += cells
-        values = self._numbers(cells) if self.has_numbers else None
-        if values is None:
-            values = np.full(len(cells), np.nan)
-            for i, cell in enumerate(cells):
-                if cell.lower() in _MISSING:
-                    self.gaps[self.n + i] = cell
-                elif self.has_numbers and is_number(cell, self.decimal):
-                    values[i] = number_of(cell, self.decimal)
-                elif self.has_numbers:
-                    self.broken[self.n + i] = cell
-        self.values.append(values)
-        self.n += len(cells)
-
-    def _numbers(self, cells: Sequence[str]) -> NDArray[np.float64] | None:
-        """Return the numbers of cells that are plain and finite numbers alone, else None."""
-        if "\n".join(cells).encode().translate(None, _PLAIN + self.decimal.encode()):
-            return None
-        try:
-            if self.decimal == ".":
-                values = np.array(list(map(float, cells)))
-            else:
-                values = np.array([float(cell.replace(self.decimal, ".", 1)) for cell in cells])
-        except ValueError:
-            return None
-        return values if np.isfinite(values).all() else None
+    cells: Sequence[str]
+    values: NDArray[np.float64]  # numbers of the cells, NaN for other cells
+    #: gaps, broken: missing cells, and cells that are neither numbers nor missing, by row.
+    gaps: dict[int, str]
+    broken: dict[int, str]
 
     @property
     def is_text(self) -> bool:
         """True if at least half of the cells with a value are texts."""
         n_texts = sum(not is_like_number(cell) for cell in self.broken.values())
-        return 2 * n_texts >= max(self.n - len(self.gaps), 1)
+        return 2 * n_texts >= max(len(self.cells) - len(self.gaps), 1)
+
+
+def _column(cells: Sequence[str], decimal: str) -> _Column:
+    column = _Column(cells, np.full(len(cells), np.nan), {}, {})
+    for i, cell in enumerate(cells):
+        try:
+            column.values[i] = number_of(cell, decimal)
+        except ValueError:
+            (column.gaps if cell.lower() in _MISSING else column.broken)[i] = cell
+    return column
 
 
 def _rows(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:

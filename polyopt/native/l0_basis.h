@@ -7,6 +7,8 @@
 #include "common.h"
 
 enum { AT_ZERO, INSIDE, AT_CAP };                 /* where a column or a multiplier stands */
+enum { OFF = -1, FREE, ON };                      /* what a node says of a centre */
+enum { OPTIMAL, STOPPED, FAILED };                /* how a run of pivots ended */
 enum { INTERCEPT = -1 };                          /* its number among the columns of the basis */
 enum { BASIS_SIZE, STEPS_SINCE_INVERSE, RUN_STEPS }; /* places in sizes */
 enum { POINT_B, DUAL_VALUE };                     /* places in rest */
@@ -20,6 +22,11 @@ typedef struct {
     const double *full, *free, *paid;      /* and the costs of a centre that is free, and of one that is on */
     double near;                           /* what a row or a column may be off its place */
 } L0Given;
+
+typedef struct {
+    index_t n, p;
+    const double *signed_entries, *y, *caps, *sizes, *errors; /* C y_i K_ij t_j (n, p), (n,), (n,), (p,), (p,) */
+} L0Problem;
 
 typedef struct {
     index_t N, p, most, n_sizes, n_rest, n_work, n_list;
@@ -89,6 +96,12 @@ static inline void l0_combine(index_t n, double *target, index_t k, const double
         add_multiple(target, f[done], rows[done], n);
 }
 
+void l0_copy(const L0State *source, L0State *target);
+index_t l0_load(const L0Given *given, L0State *at);
+index_t l0_pivot_to_optimum(index_t p, const L0Given *given, L0State *at, const int8_t *on, index_t most,
+                            double cutoff);
+double l0_bound_of(index_t p, index_t rows, index_t two, const L0Problem *of, const int8_t *fixed, const double *u,
+                   double *near, double *middle, double *rates);
 bool l0_afresh(const L0Given *given, L0State *at);
 void l0_place_all(const L0Given *given, L0State *at);
 bool l0_replace_row(L0State *at, index_t leaving, index_t row, const double *weights);

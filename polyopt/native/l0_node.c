@@ -7,15 +7,8 @@
    bounds them. Every number is moved by more than its rounding may be, so nothing depends on a solver being right. */
 #include "l0_basis.h"
 
-enum { OFF = -1, FREE = 0, ON = 1 }; /* what a node says of a centre */
-
 static const double UNIT = 0x1p-53, ABOVE = 1.0 + 1e-9;
 static const double UNDERFLOW_ERROR = 0x1p-1000; /* more than a product may lose by underflow */
-
-typedef struct {
-    index_t n, p;
-    const double *signed_entries, *y, *caps, *sizes, *errors; /* C y_i K_ij t_j (n, p), (n,), (n,), (p,), (p,) */
-} L0Problem;
 
 typedef struct {
     double total, loose; /* the sum of the multipliers, and the rounding of all */

@@ -6,7 +6,6 @@
 static const index_t STEPS_PER_INVERSE = 50; /* steps after which the inverse is made anew */
 static const index_t TRIES = 5;              /* new inverses that may not help */
 
-enum { OPTIMAL, STOPPED, FAILED }; /* how a run ended */
 enum { NOTHING, ROW, COLUMN, SWITCH };
 
 typedef struct {

@@ -7,7 +7,7 @@ better point. :func:`prove_by_leaves` builds the tree for the file of a claim.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,11 +23,13 @@ from polyopt.base.progress import tell
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_pattern
+from polyopt.optim.best_first import OpenNode
 from polyopt.optim.starts import TIE
-from polyopt.sparse.node_program import ON, bound_of
+from polyopt.sparse import tree
+from polyopt.sparse.node_program import OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
-from polyopt.sparse.tree import L0Tree, Node, solve_l0_tree
+from polyopt.sparse.tree import CENTRE, L0Tree, Node, solve_l0_tree
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -207,20 +209,41 @@ class _ClaimTree(L0Tree):
     """A search that records all of its nodes."""
 
     decides_further = False
-    max_depth = DEFAULT.claim_depth
 
     def __init__(self, data: L0Data, tol: float, clock: Clock):
-        super().__init__(data, tol, clock)
+        super().__init__(data, tol, clock, tree.Options(nodes_per_call=1))
         self.y = data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.nodes_seen: list[_Seen] = []
 
-    def describe(self, parent: Node | None, j: int, fixed: Marks, u: Vector) -> _Seen:
+    def solve_root(self, fixed: Marks) -> bool:
+        """Solve, open and record the root."""
+        is_solved = super().solve_root(fixed)
+        described = self._describe(None, -1, fixed, self.relaxation)
+        self.heap = [node._replace(state=node.state._replace(description=described)) for node in self.heap]
+        return is_solved
+
+    def expand(self, node: OpenNode[Node]) -> Iterator[tuple[float, Node]]:
+        """Decide one more centre off and on; record both children."""
+        opened = list(super().expand(node))
+        j, p = int(self.search.counts[CENTRE]), len(self.alpha)
+        described = []
+        for mark, u in zip((OFF, ON), self.search.multipliers, strict=True):
+            fixed = node.state.marks[:p].copy()
+            fixed[j] = mark
+            described.append(self._describe(node.state.description, j, fixed, u))
+        for bound, child in opened:
+            if np.count_nonzero(child.marks[:p]) < DEFAULT.claim_depth:
+                yield bound, child._replace(description=described[int(child.marks[j] == ON)])
+            else:
+                self.close(bound)
+
+    def _describe(self, parent: _Seen | None, j: int, fixed: Marks, u: Vector) -> _Seen:
         """Record a child, with the multipliers of the larger bound: its own or those of `parent`."""
         units, entry = self._on_grid(u), dict[str, Any]()
         bound, old = bound_of(self.problem, fixed, units * self.unit), None
         if parent is not None:
-            above, old, _ = parent.description
+            above, old, _ = parent
             above["weight"] = j
             entry = above.setdefault("ways", [{}, {}])[int(fixed[j] == ON)]
             old_bound = bound_of(self.problem, fixed, old * self.unit)

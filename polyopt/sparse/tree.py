@@ -7,6 +7,9 @@ more centre: the one that increases both bounds most, found by strong branching 
 (reliability branching). The multipliers of a node decide further centres without a solve (reduced-cost
 fixing). Rounding α to a pattern, a set of centres, gives incumbents.
 
+Nodes take some dozens of microseconds, so ``native/l0_tree.c`` expands several in one call: a node, then the
+best of its descendants. Python keeps all other open nodes and the incumbent, and calls HiGHS if pivots fail.
+
 An integer solver does the same for program (3) of :mod:`formulations.l0`, with twice the columns, and rows
 that link σ to α. Here a node is a change of bounds, and some dozens of pivots from its parent's basis.
 
@@ -15,7 +18,7 @@ Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,21 +28,19 @@ from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
+from polyopt.native.library import Struct, kernel
 from polyopt.optim import best_first
 from polyopt.optim.best_first import BestFirst, OpenNode
 from polyopt.sparse.node_program import (
-    FAILED,
     FREE,
     OFF,
     ON,
     OPTIMAL,
     PERTURBATION,
-    State,
     begin,
     bound_of,
     copy_state,
     empty_state,
-    load,
     pivot_program_of,
     pivot_to_optimum,
     problem_of,
@@ -60,23 +61,59 @@ class Options(best_first.Options):
     trial_pivots: int = 40  # pivots of a trial
     max_idle_trials: int = 6  # centres in a row that are no better, after which the best is taken
     min_rel_gain: float = 1e-3  # gain relative to the gap; a smaller one counts as this
-    pivots_per_number: int = 20  # pivots for each row and column after which HiGHS solves a program
+    pivots_per_number: float = 20.0  # pivots for each row and column after which HiGHS solves a program
     rounding: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)  # thresholds of α/C over which a centre is on
     nodes_per_rounding: int = 5  # nodes between two roundings
+    nodes_per_call: int = 5  # nodes that are expanded together
+    products_per_call: float = 1e7  # products, about, after which no further node is expanded in a call
 
 
 DEFAULT = Options()
-_BOUND_ROUNDING = 4e-15  # of a bound of one centre more, relative to its terms
+
+
+class SearchState(Struct):
+    """What calls of :data:`expand_nodes` leave for later ones, nodes, and work space.
+
+    gain, n_gains (2, p): pseudo-costs: increases of the bound per unit that a centre moved off or on, summed,
+        and the number of such observations.
+    marks (slots, m), bounds (slots,): open nodes as ``Node.marks``, and their bounds.
+    multipliers (2, n): those of the programs of the two children made last.
+    point (p,): a of the best point found; its b and score are in ``values``.
+    counts, values: see the indices below.
+    """
+
+    signature: ClassVar[str] = (
+        "gain!: f8 (s, p); n_gains!: f8 (s, p); marks!: i1 (slots, m); bounds!: f8 (slots); fixed!: i1 (p); "
+        "is_on!: i1 (p); shares!: f8 (p); worths!: f8 (p); feasible_u!: f8 (n); "
+        "midpoints!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (s, n); point!: f8 (p); counts!: i8 (five); "
+        "values!: f8 (three); reliable_gains: i8; max_trials: i8; trial_pivots: i8; max_idle_trials: i8; "
+        "max_pivots_each: i8; decides_further: i8; min_rel_gain: f8; perturbation: f8"
+    )
+
+
+# Indices of SearchState.counts: open nodes in ``marks``, nodes expanded in the last call, all pivots so far,
+# the centre decided last, and the slot of the node whose pivots failed.
+N_OPEN, EXPANDED, PIVOTS, CENTRE, FAILED_SLOT = range(5)
+# Indices of SearchState.values: least bound of the parts closed since it was set, and score and intercept of
+# the best point found.
+CLOSED, BEST, BEST_B = range(3)
+
+_PROGRAM = "problem: Problem; program: PivotProgram; search: SearchState; base: State; work: State"
+
+# Solve the program of a node from the state `base`, and open it unless it is closed; 0 if the pivots failed.
+open_root = kernel("l0_open_root", f"{_PROGRAM}; fixed: i1 (p); cutoff: f8", returns="i8")
+
+# Expand the open node of the least bound in `search` until none is open, a better point is found, or a limit
+# is reached. `base` has then the optimum of the node expanded last. Returns 0 if pivots failed; then the node
+# that they failed in is still open.
+expand_nodes = kernel("l0_expand", f"{_PROGRAM}; cutoff: f8; max_nodes: i8; max_pivots: i8", returns="i8")
 
 
 class Node(NamedTuple):
     """The decisions of a node, and the basis of its program."""
 
-    fixed: "Marks"  # (p,) ON, OFF or FREE
-    rows: "Marks"  # (n,) position of each multiplier: AT_ZERO, INSIDE or AT_CAP
-    cols: "Marks"  # (p,) position of each coefficient
-    on: "Marks"  # (p,) 1 for the columns with the cost of a centre that is on
-    description: Any = None  # by :meth:`L0Tree.describe`
+    marks: "Marks"  # (3 p + n,) the decisions, ON, OFF or FREE; then rows, cols and on of a State
+    description: Any = None
 
 
 def solve_l0_tree(
@@ -106,11 +143,10 @@ class L0Tree(BestFirst[Node]):
     alpha (p,), b: the incumbent.
     relaxation (n,): the relaxation's multipliers; zeros before it is solved.
     goal: bound at which a node is closed, whatever the incumbent.
-    pivots, max_pivots: number of pivots so far, and the number at which a run ends as STALLED.
+    max_pivots: number of pivots at which a run ends as STALLED.
     """
 
     decides_further = True  # True for reduced-cost fixing
-    max_depth: float = np.inf  # number of decisions of a node that is closed
 
     options: Options
 
@@ -119,22 +155,26 @@ class L0Tree(BestFirst[Node]):
         super().__init__(tol, node_bytes=1024 + n + 3 * p, options=options)
         self.data, self.clock = data, clock
         self.alpha, self.b = np.zeros(p), trivial_intercept(data)
-        self._score, self.goal = data.score(self.alpha, self.b), np.inf
-        self.pivots, self.max_pivots = 0, np.inf
+        self._score, self.goal, self.max_pivots = data.score(self.alpha, self.b), np.inf, np.inf
         self.problem = problem_of(data)
         self.program = pivot_program_of(self.problem)
         self._base = empty_state(n, p)  # of the node that is expanded
         self._work = empty_state(n, p, self._base)  # of a trial, a child or a pattern
-        self._is_on = np.zeros(p, dtype=bool)  # room for the centres that are on
-        self._max_pivots_each = options.pivots_per_number * (n + p)
-        self._rates = np.zeros((2, p))  # bounds on the rates of the multipliers evaluated last
-        # Pseudo-costs: the sum of the increases of the bound per unit that a centre moved off or on, and the
-        # number of such observations.
-        self._gain, self._n_gains = np.zeros((2, p)), np.zeros((2, p))
-        self._total_gain, self._n_total = np.zeros(2), np.zeros(2)  # over all centres
+        self._max_pivots_each = int(options.pivots_per_number * (n + p))
+        slots = options.nodes_per_call + 2
+        self.search = SearchState(
+            np.zeros((2, p)), np.zeros((2, p)), np.zeros((slots, 3 * p + n), np.int8), np.zeros(slots),
+            np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros(p), np.zeros(n), np.zeros(p),
+            np.zeros((2, p)), np.zeros((2, n)), np.zeros(p), np.zeros(5, np.int64), np.full(3, np.inf),
+            options.reliable_gains, options.max_trials, options.trial_pivots, options.max_idle_trials,
+            self._max_pivots_each, int(self.decides_further), options.min_rel_gain, PERTURBATION,
+        )  # fmt: skip
+        self._arrays = self.problem, self.program, self.search, self._base, self._work
+        self._pivots_per_call = int(options.products_per_call / (n * p + 100))
         self._rounded: set[bytes] = set()  # patterns
+        self._next_rounding = 0
         self.relaxation = np.zeros(n)
-        self._has_root = False
+        self._has_root, self._max_nodes = False, np.inf
 
     @property
     def objective(self) -> float:
@@ -146,6 +186,11 @@ class L0Tree(BestFirst[Node]):
         """Bound at which a node is closed."""
         return min(super().cutoff, self.goal)
 
+    @property
+    def bound(self) -> float:
+        """Lower bound on every score."""
+        return super().bound if self._has_root else 0.0
+
     def offer(self, alpha: Vector, b: float) -> None:
         """Make a point the incumbent if it is better."""
         score = self.data.score(alpha, b)
@@ -154,52 +199,55 @@ class L0Tree(BestFirst[Node]):
 
     def run(self, clock: Clock, max_nodes: int | None = None) -> Status:
         """Expand nodes until none is open or a limit is reached; FAILED if the relaxation was not solved."""
+        self._max_nodes = np.inf if max_nodes is None else max_nodes
         try:
-            if not self._has_root:
-                free = np.full(len(self.alpha), FREE, dtype=np.int8)
-                begin(self.program, self._base)
-                ended, bound = self._solve(self._base, free, np.inf)
-                self.relaxation = self._base.u.copy()
-                children = self._opened(None, -1, free, self._base, ended, max(bound, 0.0))
-                if ended != OPTIMAL:
-                    return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
-                self.push(children)
-                self._has_root = True
+            if not (self._has_root or self.solve_root(np.full(len(self.alpha), FREE, dtype=np.int8))):
+                return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
             return super().run(clock, max_nodes)
         except KeyboardInterrupt:
             return interrupted()
 
-    @property
-    def bound(self) -> float:
-        """Lower bound on every score."""
-        return super().bound if self._has_root else 0.0
-
     def limit(self, clock: Clock, max_nodes: int | None) -> Status | None:
         """Return the limit that is reached, or None."""
-        return Status.STALLED if self.pivots >= self.max_pivots else super().limit(clock, max_nodes)
+        is_stalled = self.search.counts[PIVOTS] >= self.max_pivots
+        return Status.STALLED if is_stalled else super().limit(clock, max_nodes)
+
+    def solve_root(self, fixed: "Marks") -> bool:
+        """Solve the program of the node with these decisions and open it; return True if it was solved."""
+        base, search = self._base, self.search
+        search.values[:] = np.inf, self._score, 0.0
+        search.counts[N_OPEN] = 0
+        begin(self.program, base)
+        is_solved = bool(open_root(*self._arrays, fixed, self.cutoff))
+        self.relaxation = base.u.copy()
+        if not is_solved:
+            is_solved, self.relaxation = self._open_by_highs(fixed, 0.0)
+        self.push(self._opened())
+        self._has_root = is_solved
+        return is_solved
 
     def expand(self, node: OpenNode[Node]) -> Iterator[tuple[float, Node]]:
-        """Decide one more centre off and on, and return the children that are not closed."""
-        fixed, base = node.state.fixed, self._base
-        base.rows[:], base.cols[:], base.on[:] = node.state.rows, node.state.cols, node.state.on
-        if load(self.program, base) and self._pivot(base, fixed, np.inf) == OPTIMAL:
-            shares = base.a / self.program.full_cap
-        else:
-            self._solve_by_highs(base, fixed)
-            shares = base.a / self.program.full_cap
-            begin(self.program, base)
-        self._round(shares)
-        j, share = self._choose(fixed, shares, node.bound)
-        for side, mark in enumerate((OFF, ON)):
-            child = fixed.copy()
-            child[j] = mark
-            copy_state(base, self._work)
-            ended, bound = self._solve(self._work, child, self.cutoff)
-            self._learn(side, j, share, bound - node.bound, self.cutoff - node.bound)
-            yield from self._opened(node.state, j, child, self._work, ended, max(bound, node.bound))
+        """Decide one more centre off and on, the same for the best descendants; return the open ones."""
+        search = self.search
+        search.marks[0], search.bounds[0] = node.state.marks, node.bound
+        search.counts[N_OPEN] = 1
+        search.values[:] = np.inf, min(self._score, search.values[BEST]), 0.0
+        most = min(self.options.nodes_per_call if self.nodes > 3 else 1, self._max_nodes - self.nodes + 1)
+        if not expand_nodes(*self._arrays, self.cutoff, int(most), self._pivots_per_call):
+            self._branch_by_highs(int(search.counts[FAILED_SLOT]))
+        self.nodes += int(search.counts[EXPANDED]) - 1
+        yield from self._opened()
+        if self.nodes >= self._next_rounding:
+            self._round(self._base.a / self.program.full_cap)
 
-    def describe(self, parent: Node | None, j: int, fixed: "Marks", u: Vector) -> Any:
-        """Return a description of a child of `parent` by the centre j, with multipliers u (n,)."""
+    def _opened(self) -> Iterator[tuple[float, Node]]:
+        """Return bounds and nodes that a call left open; offer its point, and record what it closed."""
+        search = self.search
+        if search.values[BEST] < self._score:
+            self._offer(search.point, float(search.values[BEST_B]))
+        self.close(float(search.values[CLOSED]))
+        for slot in range(search.counts[N_OPEN]):
+            yield float(search.bounds[slot]), Node(search.marks[slot].copy())
 
     def solution(self, status: Status) -> Solution:
         """Return the solution of a search that ended with this status."""
@@ -209,160 +257,69 @@ class L0Tree(BestFirst[Node]):
             solve_time=self.clock.seconds, history=tuple(self.history),
         )  # fmt: skip
 
-    # -- the program of a node ---------------------------------------------------------------
+    # -- HiGHS, if pivots fail ---------------------------------------------------------------
 
-    def _pivot(self, state: State, fixed: "Marks", cutoff: float, most: int | None = None) -> int:
-        """Pivot towards the optimum of a node's program; return OPTIMAL, STOPPED or FAILED."""
-        np.multiply(self.program.full_cap, fixed != OFF, out=self.program.cap)
-        np.equal(fixed, ON, out=self._is_on)
-        most = self._max_pivots_each if most is None else most
-        # The perturbation of the program must not hide that the cutoff is missed.
-        ended = pivot_to_optimum(
-            self.program, state, self._is_on.view(np.int8), most, cutoff + 4.0 * PERTURBATION * abs(cutoff)
-        )
-        self.pivots += int(state.sizes[2]) + 1
-        return int(ended)
+    def _branch_by_highs(self, slot: int) -> None:
+        """Replace an open node by its children by the centre that HiGHS's optimum decides least."""
+        search, p = self.search, len(self.alpha)
+        fixed, least = search.marks[slot, :p].copy(), float(search.bounds[slot])
+        search.counts[N_OPEN] -= 1
+        last = search.counts[N_OPEN]
+        search.marks[slot], search.bounds[slot] = search.marks[last], search.bounds[last]
+        search.counts[EXPANDED] += 1
+        _, a, _, _ = solve_by_highs(self.problem, fixed, self.clock.left)
+        free = np.flatnonzero(fixed == FREE)
+        search.counts[CENTRE] = j = free[np.abs(a[free] - 0.5).argmin()]
+        for side, mark in enumerate((OFF, ON)):
+            fixed[j] = mark
+            _, search.multipliers[side] = self._open_by_highs(fixed, least)
 
-    def _solve(self, state: State, fixed: "Marks", cutoff: float) -> tuple[int, float]:
-        """Solve a child's program from its parent's state; return how that ended, and the proven bound.
+    def _open_by_highs(self, fixed: "Marks", least: float) -> tuple[bool, Vector]:
+        """Solve the program of a node by HiGHS, and open it, with the basis of the constant classifier.
 
-        STOPPED if the bound is at least the cutoff, else OPTIMAL; FAILED if HiGHS failed, too.
+        Returns: True if it was solved, and the multipliers (n,).
         """
-        for goal in dict.fromkeys((cutoff, np.inf)):  # again if it stops at a value that is not quite proven
-            ended = self._pivot(state, fixed, goal)
-            bound = bound_of(self.problem, fixed, state.u, self._rates)
-            if ended == OPTIMAL or bound >= cutoff:
-                return ended, bound
-        ended = self._solve_by_highs(state, fixed)
-        return ended, bound_of(self.problem, fixed, state.u, self._rates)
-
-    def _solve_by_highs(self, state: State, fixed: "Marks") -> int:
-        """Solve a program whose pivots failed.
-
-        The state has HiGHS's point and multipliers, and the basis of the constant classifier.
-        """
+        search, base = self.search, self._base
         is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
-        begin(self.program, state)
-        state.u[:], state.a[:], state.b_and_value[0] = u, a * self.program.full_cap, b
-        return OPTIMAL if is_solved else FAILED
-
-    def _opened(
-        self, parent: Node | None, j: int, fixed: "Marks", state: State, ended: int, bound: float
-    ) -> list[tuple[float, Node]]:
-        """Return bound and node of a solved program, or close it if there is nothing left to decide."""
-        description = self.describe(parent, j, fixed, state.u)
-        free = np.flatnonzero(fixed == FREE)
-        shares = state.a[free] / self.program.full_cap[free]
-        if ended == OPTIMAL:
-            used = shares[shares > 0.0]
-            # Rounding the coefficients up costs what the centres in use have not paid yet.
-            if bound + (1.0 - used).sum() < self._score * (1.0 + 1e-6):
-                self._offer(state)
-        if bound < self.cutoff and len(fixed) - len(free) < self.max_depth:
-            is_left = self._decide_further(fixed, free, bound) if self.decides_further else True
-            if (is_left & ((ended != OPTIMAL) | ((shares > 0.0) & (shares < 1.0)))).any():
-                rows, cols, on = (marks.copy() for marks in (state.rows, state.cols, state.on))
-                return [(bound, Node(fixed, rows, cols, on, description))]
-        self.close(bound)
-        return []
-
-    def _decide_further(self, fixed: "Marks", free: NDArray[np.intp], bound: float) -> NDArray[np.bool_]:
-        """Decide centres whose other side the multipliers prove to be no better; return which are left free.
-
-        On, a centre costs 1 and saves its rate at most; off, it saves 1.
-        """
-        least, most = self._rates[:, free]
-        rounding = _BOUND_ROUNDING * (abs(bound) + np.maximum(np.abs(least), np.abs(most)) + 2.0)
-        bound_on = bound + 1.0 - np.maximum(most, 0.0) - rounding
-        bound_off = bound + least - 1.0 - rounding
-        cutoff = self.cutoff
-        is_off, is_on = bound_on >= cutoff, bound_off >= cutoff
-        is_decided = is_off | is_on
-        if is_decided.any():
-            fixed[free[is_on]], fixed[free[is_off]] = ON, OFF
-            self.close(np.where(is_off, bound_on, bound_off)[is_decided].min())
-        return ~is_decided
-
-    # -- branching ---------------------------------------------------------------------------
-
-    def _choose(self, fixed: "Marks", shares: Vector, bound: float) -> tuple[int, float]:
-        """Return the centre that raises both bounds most, and its share α/C.
-
-        Promising centres are tried on both sides until their gains are reliable.
-        """
-        options, gap = self.options, self.cutoff - bound
-        free = np.flatnonzero(fixed == FREE)
-        shares = np.minimum(np.maximum(shares[free], 0.0), 1.0)
-        is_split = (shares > 0.0) & (shares < 1.0)
-        if is_split.any():
-            free, shares = free[is_split], shares[is_split]
-        # The expected gain of a centre per unit that it moves is that observed, or else all centres' mean.
-        counts, means = self._n_gains[:, free], self._total_gain / np.maximum(self._n_total, 1.0)
-        own_means = self._gain[:, free] / np.maximum(counts, 1.0)
-        per_unit = np.where(counts > 0.0, own_means, np.where(means > 0.0, means, 1.0)[:, None])
-        worths = self._worth(per_unit * [shares, 1.0 - shares], gap)
-        n_observed, order = counts.min(axis=0), np.argsort(-worths, kind="stable")
-        best, best_worth, trials, idle = order[0], -1.0, 0, 0
-        for k in order:
-            worth = worths[k]
-            if n_observed[k] < options.reliable_gains and trials < options.max_trials:
-                trials += 1
-                gains = [self._try(fixed, int(free[k]), side, float(shares[k]), bound) for side in (0, 1)]
-                if np.inf in gains:
-                    best = k
-                    break
-                worth = self._worth(np.array(gains), gap)
-            idle += 1
-            if worth > best_worth:
-                best, best_worth, idle = k, worth, 0
-            if idle >= options.max_idle_trials:
-                break
-        return int(free[best]), float(shares[best])
-
-    def _worth(self, gains: Vector, gap: float) -> Vector:
-        """Return the product of the gains off and on, each clipped to the gap."""
-        off, on = np.minimum(np.maximum(gains, self.options.min_rel_gain * gap), gap)
-        return off * on
-
-    def _try(self, fixed: "Marks", j: int, side: int, share: float, bound: float) -> float:
-        """Return the gain by some pivots with one more centre decided; infinite if that closes the node."""
-        child = fixed.copy()
-        child[j] = (OFF, ON)[side]
-        copy_state(self._base, self._work)
-        cutoff = self.cutoff
-        if self._pivot(self._work, child, cutoff, self.options.trial_pivots) == FAILED:
-            return 0.0
-        gain = float(self._work.b_and_value[1]) - bound
-        self._learn(side, j, share, gain, cutoff - bound)
-        is_closed = gain >= cutoff - bound and bound_of(self.problem, child, self._work.u) >= cutoff
-        return np.inf if is_closed else gain
-
-    def _learn(self, side: int, j: int, share: float, gain: float, gap: float) -> None:
-        """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
-        per_unit = min(max(gain, 0.0), gap) / max(1.0 - share if side else share, 1e-3)
-        self._gain[side, j] += per_unit
-        self._n_gains[side, j] += 1.0
-        self._total_gain[side] += per_unit
-        self._n_total[side] += 1.0
+        bound = max(bound_of(self.problem, fixed, u), least)
+        if is_solved:
+            alpha = self.data.C * a
+            self.offer(np.where(self.data.support(alpha), alpha, 0.0), b)
+        if bound >= self.cutoff or not (fixed == FREE).any():
+            self.close(bound)
+        else:
+            begin(self.program, base)
+            slot = int(search.counts[N_OPEN])
+            search.marks[slot] = np.concatenate([fixed, base.rows, base.cols, base.on])
+            search.bounds[slot] = bound
+            search.counts[N_OPEN] += 1
+        return is_solved, u
 
     # -- incumbents --------------------------------------------------------------------------
 
-    def _offer(self, state: State) -> None:
-        """Offer the point of a state."""
-        alpha = self.data.C * np.clip(state.a / self.program.full_cap, 0.0, 1.0)
-        self.offer(np.where(self.data.support(alpha), alpha, 0.0), float(state.b_and_value[0]))
+    def _offer(self, a: Vector, b: float) -> None:
+        """Offer a point of the relaxation, a = α/C."""
+        alpha = self.data.C * np.clip(a, 0.0, 1.0)
+        self.offer(np.where(self.data.support(alpha), alpha, 0.0), b)
 
     def _round(self, shares: Vector) -> None:
         """Solve the programs of the patterns of the larger coefficients, at some of the nodes."""
         thresholds, every = self.options.rounding, self.options.nodes_per_rounding
         if self.nodes > 3:
             turn = self.nodes // every % len(thresholds)
-            thresholds = thresholds[turn : turn + 1] if self.nodes % every == 0 else ()
+            thresholds = thresholds[turn : turn + 1]
+            self._next_rounding = self.nodes + every
+        work = self._work
         for threshold in thresholds:
-            pattern = np.where(shares > threshold, ON, OFF).astype(np.int8)
+            pattern = shares > threshold
             if pattern.tobytes() in self._rounded:
                 continue
             self._rounded.add(pattern.tobytes())
-            copy_state(self._base, self._work)
-            if self._pivot(self._work, pattern, self.cutoff) == OPTIMAL:
-                self._offer(self._work)
+            copy_state(self._base, work)
+            np.multiply(self.program.full_cap, pattern, out=self.program.cap)
+            ended = pivot_to_optimum(
+                self.program, work, pattern.view(np.int8), self._max_pivots_each, self.cutoff
+            )
+            self.search.counts[PIVOTS] += work.sizes[2] + 1
+            if ended == OPTIMAL:
+                self._offer(work.a / self.program.full_cap, float(work.b_and_value[0]))

@@ -1,14 +1,20 @@
-"""The bound of a node of the L0 tree: what multipliers prove."""
+"""Nodes of the L0 tree: what multipliers prove of one, and what is left open and closed of several."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length
 
+from formulations.l0_data import as_l0_data
+from formulations.language.clock import Clock
 from polyopt.linalg.rounding import ABOVE, UNIT
+from polyopt.sparse import tree
 from polyopt.sparse.certificate import UNDERFLOW
 from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of
+from polyopt.sparse.pattern_lp import PatternLP
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
 
@@ -81,3 +87,31 @@ def test_the_same_bits_wherever_arrays_begin():
     moved[:] = of.signed
     other = Problem(moved, of.y, of.caps, of.sizes, of.errors)
     assert bound_of(of, fixed, u) == bound_of(other, fixed, u)
+
+
+@drawn_calls("l0_open_root", "l0_expand")
+def test_drawn_trees(rng):
+    """No pattern within a node scores less than the least bound of its parts, open and closed."""
+    n, p = int(rng.integers(2, 12)), int(rng.integers(1, 6))
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    data = as_l0_data(rng.normal(size=(n, p)), y, 2.0, rng.uniform(0.5, 2.0, n), rng.choice([-1.0, 1.0], p))
+    fixed = rng.choice([OFF, FREE, FREE, ON], p).astype(np.int8)
+    model, options = PatternLP(data), tree.Options(nodes_per_call=int(rng.integers(1, 6)))
+    within = [
+        data.pattern_score(pattern, model.solve(pattern).value)
+        for pattern in itertools.product((0.0, 1.0), repeat=p)
+        if all(mark == FREE or used == (mark == ON) for used, mark in zip(pattern, fixed, strict=True))
+    ]
+    search = tree.L0Tree(data, 1e-6, Clock(), options)
+    assert search.solve_root(fixed)
+    for _ in range(4):
+        assert search.bound <= min(within) * (1 + 1e-9)
+        assert search.objective == pytest.approx(data.score(search.alpha, search.b), rel=1e-12)
+        if search.is_done:
+            break
+        before = search.nodes
+        search.step()
+        assert search.nodes - before <= options.nodes_per_call
+    while not search.is_done:
+        search.step()
+    assert search.objective <= min(within) * (1 + 1e-6)

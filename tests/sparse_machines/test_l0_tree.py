@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -16,12 +16,9 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.node_program import (
-    FAILED,
     FREE,
     OFF,
     ON,
-    OPTIMAL,
-    begin,
     bound_of,
     problem_of,
     solve_by_highs,
@@ -75,12 +72,8 @@ def planted(data, fixed, best=np.inf):
     """A search whose first node decides so much, for scores below `best`, and the multipliers."""
     search = L0Tree(data, 1e-6, Clock())
     search.goal = (1 - 1e-6) * best
-    child, state = fixed.copy(), search._base
-    assert begin(search.program, state)
-    ended, bound = search._solve(state, child, np.inf)
-    assert ended == OPTIMAL
-    search.push(search._opened(None, -1, child, state, ended, max(bound, 0.0)))
-    return search, state.u.copy()
+    assert search.solve_root(fixed)
+    return search, search.relaxation
 
 
 @cache
@@ -169,32 +162,37 @@ def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
         assert found.bound <= min(found.objective, values.min() * (1.0 + 1e-9))
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55])
 def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
-    """Between any two nodes."""
+    """Between any two nodes or patterns."""
     data, optimum = medium()
-    pivot, calls = l0_tree.pivot_to_optimum, itertools.count()
+    calls = itertools.count()
 
-    def interrupted(*arguments):
+    def interrupted(run, *arguments):
         if next(calls) == after:
             raise KeyboardInterrupt
-        return pivot(*arguments)
+        return run(*arguments)
 
-    monkeypatch.setattr(l0_tree, "pivot_to_optimum", interrupted)
-    found = solve_l0_tree(data)
+    for name in ("open_root", "expand_nodes", "pivot_to_optimum"):
+        monkeypatch.setattr(l0_tree, name, partial(interrupted, getattr(l0_tree, name)))
+    found = solve_l0_tree(data, options=Options(nodes_per_call=1, nodes_per_rounding=1))
     assert found.status is Status.INTERRUPTED
     assert 0.0 <= found.bound <= optimum * (1 + 1e-9)
     assert found.objective >= optimum * (1 - 1e-9)
 
 
 def losing(monkeypatch, share):
-    """Let a share of all runs of pivots fail, so that HiGHS solves the programs."""
-    rng, pivot, solve, asked = np.random.default_rng(2), l0_tree.pivot_to_optimum, l0_tree.solve_by_highs, []
+    """Let a share of all calls fail in their first node, so that HiGHS solves the programs."""
+    rng, expand, solve, asked = np.random.default_rng(2), l0_tree.expand_nodes, l0_tree.solve_by_highs, []
 
-    def lost(*arguments):
-        return FAILED if rng.random() < share else pivot(*arguments)
+    def lost(problem, program, search, *arguments):
+        if rng.random() >= share:
+            return expand(problem, program, search, *arguments)
+        search.counts[[l0_tree.EXPANDED, l0_tree.FAILED_SLOT]] = 0
+        return False
 
-    monkeypatch.setattr(l0_tree, "pivot_to_optimum", lost)
+    monkeypatch.setattr(l0_tree, "expand_nodes", lost)
+    monkeypatch.setattr(l0_tree, "open_root", lambda *_: False)
     monkeypatch.setattr(l0_tree, "solve_by_highs", lambda *given: asked.append(1) or solve(*given))
     return asked
 
@@ -213,10 +211,19 @@ def test_nodes_that_the_steps_fail_in_are_decided_by_highs(monkeypatch, share):
     assert "ways" in tree
 
 
+@pytest.mark.parametrize("pivots", [0.0, 0.1, 0.3])
+def test_highs_takes_over_after_few_pivots(pivots):
+    data, optimum = medium()
+    found = solve_l0_tree(data, options=Options(pivots_per_number=pivots))
+    assert found.status is Status.SOLVED
+    assert found.objective == pytest.approx(optimum, rel=1e-6)
+    assert found.bound <= optimum * (1 + 1e-9)
+
+
 def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
     data, _ = medium()
     first = PatternLP(data).solve(np.arange(24) % 3 == 0)
-    monkeypatch.setattr(l0_tree, "pivot_to_optimum", lambda *_: FAILED)
+    monkeypatch.setattr(l0_tree, "open_root", lambda *_: False)
     monkeypatch.setattr(l0_tree, "solve_by_highs", lambda *_: (False, np.zeros(24), 0.0, np.zeros(24)))
     found = solve_l0_tree(data, start=(first.alpha, first.b))
     assert found.status is Status.FAILED
@@ -290,7 +297,7 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
     """Nor does what is closed for it count for less than the scores that went with it."""
     data, patterns, values = scores(kernel)
     rng, decided = np.random.default_rng(5), 0
-    for _ in range(40):
+    for _ in range(100):
         fixed = marks(len(data.centres), rng)
         within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
         best = values[within].min() * rng.choice([1.001, 1.05, 1.2])
@@ -299,7 +306,7 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
         if search.is_done:
             assert closed <= values[within].min() * (1 + 1e-9)
             continue
-        after = search.pop().state.fixed
+        after = search.pop().state.marks[: len(fixed)]
         assert (after[fixed != FREE] == fixed[fixed != FREE]).all()
         left = (patterns[:, after == ON] == 1).all(axis=1) & (patterns[:, after == OFF] == 0).all(axis=1)
         lost = values[within & ~left].min(initial=np.inf)
