@@ -12,7 +12,6 @@ from typer import Argument, Option
 from polyopt.base.files import check_is_file, check_target
 from polyopt.cli import options
 from polyopt.cli.console import (
-    came,
     end_if_stopped,
     is_replaced,
     output,
@@ -22,7 +21,6 @@ from polyopt.cli.console import (
     tell,
 )
 from polyopt.cli.data import Form, by_features, check_data, load_prepared, load_saved
-from polyopt.cli.models import probabilities_of
 from polyopt.foreign.programs import PROGRAMS
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
@@ -53,7 +51,7 @@ def fit(
     solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.AUTO,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     numbers: options.Numbers = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
-    calibration: options.Calibration = None, others: options.Set = None, target: options.Target = None,
+    others: options.Set = None, target: options.Target = None,
     seed: options.Seed = 0, time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, keep_data: _KeepData = False, force: options.Force = False,
@@ -70,9 +68,7 @@ def fit(
         if method not in (DEFAULT_METHOD, "logistic"):
             raise ValueError(f"--numbers is of --method logistic, not of {method}")
         method = "logistic"
-    given = options.read_settings(
-        others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma, calibration=calibration
-    )
+    given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     entry = for_kernel(find_method(method), given.get("kernel"))
     named = solver.of(entry)
     form = Form(separator, decimal, categorical, impute, large)
@@ -132,9 +128,7 @@ def _is_cut(estimator: BaseEstimator) -> bool:
     from formulations.language.solution import Status
     from polyopt.estimators.status import status_of
 
-    if status_of(estimator) is Status.INTERRUPTED:
-        return True
-    return bool(came()) and bool(getattr(estimator, "_uncalibrated", ""))  # in the folds of its calibration
+    return status_of(estimator) is Status.INTERRUPTED
 
 
 def _certified(estimator: Any) -> Certificate | None:
@@ -161,8 +155,6 @@ def _print(title: str, model: Model, table: Dataset, certificate: Certificate | 
             f"{len(model.estimator.classes_)} classes: rules and explanations are of each of the "
             f"{len(model.pairs)} pairs."
         )
-    if getattr(model.estimator, "calibration", None) is not None:
-        console.print(f"Probabilities: {probabilities_of(model.estimator)}.")
 
 
 def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:

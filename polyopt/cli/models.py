@@ -49,19 +49,6 @@ def info(
             typer.echo(f"{heading:<{width}}  {line}".rstrip())
 
 
-def probabilities_of(machine: object) -> str:
-    """Describe the probabilities of a fitted machine."""
-    if not hasattr(machine, "predict_proba"):
-        return "none"
-    parts = getattr(machine, "estimators_", [machine])
-    curves: list[Any] = [getattr(part, "calibration_", None) for part in parts]
-    if any(curve is None for curve in curves):
-        return "the model's own"
-    if len(curves) > 1:
-        return f"calibrated, {curves[0].method}, for each of {len(curves)} pairs of classes"
-    return f"calibrated, {curves[0].method}, on samples held out"
-
-
 def _facts(model: Model, size: int) -> dict[str, Any]:
     """Return the content of a model file as plain values for JSON."""
     facts: dict[str, Any] = dict(model.facts)
@@ -75,7 +62,8 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
         "method": model.method, "title": find_method(model.method).title, "settings": facts.get("settings"),
         "parameters": facts.get("parameters", parameters), "claim": claim, "status": facts.get("status"),
         "classes": [c if isinstance(c, (bool, int, str)) else float(c) for c in classes],
-        "probabilities": probabilities_of(model.estimator), "target": model.target,
+        "probabilities": "the model's own" if hasattr(model.estimator, "predict_proba") else "none",
+        "target": model.target,
         "n_features": model.n_features, "features": model.feature_names,
         "steps": [[name, type(step).__name__] for name, step in model.pipeline.steps],
         "data": facts.get("data"), "holds_data": model.holds_data, "fitted": facts.get("fitted"),

@@ -27,10 +27,6 @@ Numbers = Annotated[
     int | None,
     Option(min=1, help="Search logistic polytopes of so many weights, biases and knots."),
 ]
-Calibration = Annotated[
-    Literal["sigmoid", "isotonic"] | None,
-    Option(help="Probabilities, calibrated on samples held out."),
-]
 TimeLimit = Annotated[float | None, Option(help="Seconds at most.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[

@@ -44,8 +44,7 @@ def predict(
     """Predict labels by a saved model.
 
     Columns of a CSV file with a header are found by their names. If the file has labels, the error is printed
-    on standard error. A model has probabilities if it was fitted with --calibration, or if its method has
-    some of its own.
+    on standard error. SPLA1, PLUME and logistic polytopes have probabilities.
     """
     check_is_file(model, "model")
     check_data(data)

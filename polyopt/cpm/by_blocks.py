@@ -37,7 +37,6 @@ def fit_polytope(
         f"inside_label={machine.inside_label!r}": machine._is_double_sided,
         "perplexity": sgd is not None and sgd.perplexity > 1, "average": sgd is not None and not sgd.average,
         f"n_init={machine.n_init!r}": machine.n_init != "auto",
-        "calibration": machine.calibration is not None,
         f"solver={machine.solver!r}": machine.solver not in ("auto", "exact", "dual"),
     }  # fmt: skip
     for name in (name for name, is_set in unsupported.items() if is_set):

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import at_least, positive, real_array
@@ -36,7 +35,7 @@ from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import POLYTOPE_MACHINE_PARAMETERS, Settings, checked_by, estimator, shared
 from polyopt.estimators.status import warn
-from polyopt.estimators.stream import keeps_no_data, learn_chunk
+from polyopt.estimators.stream import learn_chunk
 from polyopt.linalg.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
@@ -366,7 +365,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         settings = {
             "inside_label='both'": self._is_double_sided, "penalty": self.penalty is not None,
             "perplexity": (self.sgd or SGDSettings()).perplexity > 1,
-            "calibration": self.calibration is not None,
         }  # fmt: skip
         if unsupported := [name for name, is_set in settings.items() if is_set]:
             raise ValueError(f"fit_from fits the plain machine: leave out {unsupported[0]}")
@@ -533,7 +531,6 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     # -- streams -----------------------------------------------------------------------------
 
-    @available_if(keeps_no_data)
     def partial_fit(
         self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None, n_total: int | None = None,

@@ -47,7 +47,7 @@ def _fit_side(task: _Side) -> Any:
 
 def one_sided(machine: Any) -> Any:
     """Return an unfitted machine with the same parameters, but for one polytope."""
-    return machine._part_like(inside_label=None, class_weight=None, n_jobs=None, calibration=None)
+    return machine._part_like(inside_label=None, class_weight=None, n_jobs=None)
 
 
 def set_sides(machine: Any, sides: Sequence[Any]) -> None:

@@ -177,9 +177,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         return X, codes, weights, rows
 
-    def _finish_fit(self) -> None:
-        """Finish the fit once all pairs of classes are fitted."""
-
     # -- parameters --------------------------------------------------------------------------
 
     @classmethod
@@ -311,7 +308,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                     self._fit_pairs(samples, codes, weights, rows)
                 if clock.is_stopped:
                     warn_of_interruption(self)
-            self._finish_fit()
         return self
 
     def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -503,11 +499,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         AttributeError
             Always; the message recommends ``CalibratedClassifierCV``.
         """
-        name = type(self).__name__
-        raise AttributeError(
-            f"{name} gives scores and no probabilities. For predict_proba fit "
-            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
-        )
+        raise without_probabilities(self)
 
     def score(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on samples.
@@ -707,6 +699,15 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
         """Add the machine to a graph, for a tensor x of features; return the outputs for `Graph.model`."""
         return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
+
+
+def without_probabilities(machine: Any) -> AttributeError:
+    """Return the error of a classifier that has scores only, which names the remedy."""
+    name = type(machine).__name__
+    return AttributeError(
+        f"{name} gives scores and no probabilities. For predict_proba fit "
+        f"sklearn.calibration.CalibratedClassifierCV({name}(...), ensemble=False)"
+    )
 
 
 def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:

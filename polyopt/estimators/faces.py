@@ -9,34 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.language.clock import Clock
 from formulations.language.types import Array, Matrix
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import SamplesLike, Seed
-from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.calibration import calibrate, drop_incomplete, has_probabilities, is_calibrated
+from polyopt.estimators.base import PairwiseClassifier, without_probabilities
 from polyopt.estimators.collections import is_collection
 from polyopt.estimators.face_penalty import FacePenalty
-from polyopt.estimators.parameters import check_parameters, estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.estimators.status import warn
 from polyopt.estimators.validation import validated
 from polyopt.estimators.votes import MIN_WINNING, couple_pairs
 
 if TYPE_CHECKING:
-    from sklearn.calibration import CalibratedClassifierCV
-
     from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.polytope import Polytope
 
@@ -68,6 +63,13 @@ def check_sizes(max_entry: float, total_cost: float) -> None:
             f"sample_weight, times the class's weight and C, must add up to at most {_MAX_SIZE:g}, "
             f"not {total_cost:.3g}: products leave double precision. Divide the weights by their mean"
         )
+
+
+def _has_probabilities(machine: Any) -> bool:
+    """Return True if the model has probabilities; raise AttributeError if it has scores only."""
+    if not machine._models_probabilities:
+        raise without_probabilities(machine)
+    return True
 
 
 def scaling_advice(
@@ -179,24 +181,8 @@ class FaceClassifier(PairwiseClassifier):
     outside; ``_side``, fitted, is the paper's label of ``classes_[1]``. ``_sides`` are no signs, but the two
     machines of a method with two polytopes.
 
-    Parameters
-    ----------
-    calibration : {"sigmoid", "isotonic"}, optional
-        Probabilities for ``predict_proba`` by scikit-learn's ``CalibratedClassifierCV``: Platt's sigmoid of
-        the score, or an isotonic curve, which needs about a thousand samples. The curve is fitted to scores
-        of validation samples: the training data are split into five stratified folds, fewer if a class has
-        fewer samples, with an additional fit for each; the classifier itself is fitted to all samples.
-        ``predict``, the polytope and its rules are those without calibration: near the boundary the predicted
-        class may be the less probable one, as with ``SVC(probability=True)``. The probabilities of more than
-        two classes are those that agree best with the calibrated ones of all pairs. Weights of samples and
-        `class_weight` affect the probabilities.
-        `time_limit` includes the folds: if it expires before the last fold, or on Ctrl-C, there are no
-        calibrated probabilities, and a warning says so.
-
     Attributes
     ----------
-    calibration_ : CalibratedClassifierCV or None
-        The calibration curve, if there is one; its only feature is the score (binary problems).
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces, in the units of X (binary problems with one polytope).
     polytope_ : Polytope
@@ -211,10 +197,6 @@ class FaceClassifier(PairwiseClassifier):
     n_nonzero_ : int
         The number of nonzero weights, without biases, of all faces.
     """
-
-    calibration_: CalibratedClassifierCV | None = field(init=False, default=None)
-    _: KW_ONLY
-    calibration: Literal["sigmoid", "isotonic"] | None = None
 
     # Parameters and attributes of most subclasses.
     inside_label: object = field(init=False, default=None)
@@ -233,17 +215,11 @@ class FaceClassifier(PairwiseClassifier):
     _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
     # Mean and spread of each feature, kept if the training data are dropped.
     _typical: tuple[Any, Any] | None = field(init=False, default=None)
-    _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
     _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines, if there are two polytopes
     _max_spread_ratio: ClassVar[float] = 1e6  # largest one without advice to scale; 1e4 in ``polyhedral``
     _outward: ClassVar[float] = 1.0  # +1 if scores of faces are positive outside, -1 if positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
     _is_double_sided: ClassVar[bool] = False  # True if the method has a polytope for each class
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        constraints = {"calibration": [StrOptions({"sigmoid", "isotonic"}), None]}
-        check_parameters(constraints, {"calibration": self.calibration}, type(self).__name__)
 
     # -- sizes and inside labels -------------------------------------------------------------
 
@@ -421,17 +397,7 @@ class FaceClassifier(PairwiseClassifier):
 
     # -- probabilities -----------------------------------------------------------------------
 
-    def _fit_signs(self, X: Any, y: Array, weights: Array, rows: NDArray[Any]) -> None:
-        """Fit the binary machine, and then its calibration in the remaining time."""
-        clock = Clock(getattr(self, "time_limit", None))
-        super()._fit_signs(X, y, weights, rows)
-        if self.calibration is not None:
-            calibrate(self, X, y, weights, clock)
-
-    def _finish_fit(self) -> None:
-        drop_incomplete(self)  # removes the calibration curves of all pairs if one pair has none
-
-    @available_if(has_probabilities)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: SamplesLike) -> Array:
         """Return probabilities of the classes.
 
@@ -450,23 +416,21 @@ class FaceClassifier(PairwiseClassifier):
         if model._is_binary:
             second = model._probabilities_of_second_class(samples)
             return np.column_stack([1.0 - second, second])
-        return model._coupled_probabilities(samples, calibrated=is_calibrated(model))
+        return model._coupled_probabilities(samples)
 
-    def _probabilities_of_second_class(self, X: Any, calibrated: bool = True) -> Array:
-        """Return the probabilities (t,) of ``classes_[1]``, calibrated if there is a curve.
+    def _probabilities_of_second_class(self, X: Any) -> Array:
+        """Return the probabilities (t,) of ``classes_[1]``.
 
-        Uncalibrated probabilities are kept above 1/2 if the label is ``classes_[1]``, else at most 1/2, so
-        that ``argmax`` agrees with ``predict`` in spite of rounding.
+        They are kept above 1/2 if the label is ``classes_[1]``, else at most 1/2, so that ``argmax`` agrees
+        with ``predict`` in spite of rounding.
         """
-        if calibrated and self.calibration_ is not None:
-            return np.asarray(self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1])
         log_odds = self._log_odds(X)
         second = expit(log_odds)
         return np.where(log_odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
 
-    def _coupled_probabilities(self, X: Any, calibrated: bool) -> Array:
+    def _coupled_probabilities(self, X: Any) -> Array:
         """Return the probabilities of more than two classes, from those of the pairs."""
-        pairs = [part._as_fitted()._probabilities_of_second_class(X, calibrated) for part in self.estimators_]
+        pairs = [part._as_fitted()._probabilities_of_second_class(X) for part in self.estimators_]
         return couple_pairs(np.column_stack(pairs), len(self.classes_))
 
     def _log_odds(self, X: Any) -> Array:
@@ -482,13 +446,13 @@ class FaceClassifier(PairwiseClassifier):
         """Return the scores of samples; for several classes by the model, its log-probabilities."""
         if self._is_binary or not self._decides_by_model:
             return super()._scores(X)
-        return np.log(self._coupled_probabilities(X, calibrated=False))
+        return np.log(self._coupled_probabilities(X))
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
         """Return the class indices (t,) of samples."""
         if self._is_binary or not self._decides_by_model:
             return super()._labels(X)
-        return self._coupled_probabilities(X, calibrated=False).argmax(axis=1)
+        return self._coupled_probabilities(X).argmax(axis=1)
 
     # -- pairs of classes --------------------------------------------------------------------
 

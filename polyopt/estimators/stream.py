@@ -18,16 +18,6 @@ from polyopt.base.types import SamplesLike
 from polyopt.estimators.validation import checked_weights, validated_pair
 
 
-def keeps_no_data(machine: Any) -> bool:
-    """Return True if a classifier can learn from a stream; raise AttributeError if it is to be calibrated."""
-    if machine.calibration is None:
-        return True
-    raise AttributeError(
-        "partial_fit leaves no data to be held out: calibration must be None. CalibratedClassifierCV of "
-        "scikit-learn, around a FrozenEstimator of this machine, calibrates on other data"
-    )
-
-
 def learn_chunk(
     machine: Any, X: "SamplesLike", y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None,
     n_total: int | None = None,

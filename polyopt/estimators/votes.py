@@ -5,8 +5,8 @@ A classifier of c classes has a binary classifier for each of the c (c−1)/2 pa
 
 The first part draws ONNX graphs: the functions ``_draw_...`` add operations to a graph and return the names
 of the resulting tensors. A subclass of :class:`polyopt.estimators.base.PairwiseClassifier` draws the scores
-of two classes; labels, votes, coupled probabilities and calibration curves are drawn here. The last two
-functions, :func:`couple_pairs` and :func:`certain_winners`, are in numpy.
+of two classes; labels, votes and coupled probabilities are drawn here. The last two functions,
+:func:`couple_pairs` and :func:`certain_winners`, are in numpy.
 """
 
 import math
@@ -59,25 +59,20 @@ def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None
     """
     scores = machine._draw_scores(graph, x)
     is_second = graph.op("Greater", scores, graph.constant(0.0))
-    if getattr(machine, "calibration_", None) is not None:
-        return scores, is_second, _draw_curve(graph, scores, machine.calibration_)
     by_model = getattr(machine, "_decides_by_model", False)
     return scores, is_second, _draw_second_by_model(graph, scores) if by_model else None
 
 
 def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
     """Draw scores (n, n_classes), the predicted class's number (n,), and probabilities, None without any."""
-    n_classes, calibrated = len(machine.classes_), None
-    parts = [part._as_fitted() for part in machine.estimators_]
-    if all(getattr(part, "calibration_", None) is not None for part in parts):
-        seconds = [_draw_pair(part, graph, x)[2] for part in parts]
-        calibrated = _draw_coupling(graph, graph.op("Concat", *seconds, axis=1), n_classes)  # type: ignore[arg-type]
+    n_classes = len(machine.classes_)
     if not getattr(machine, "_decides_by_model", False):
         scores = _draw_votes(graph, machine._draw_pairs(graph, x), n_classes)
-        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), calibrated
+        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), None
+    parts = [part._as_fitted() for part in machine.estimators_]
     by_model = [_draw_second_by_model(graph, part._draw_scores(graph, x)) for part in parts]
     p = _draw_coupling(graph, graph.op("Concat", *by_model, axis=1), n_classes)
-    return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), calibrated or p
+    return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), p
 
 
 def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
@@ -99,28 +94,6 @@ def _draw_second_by_model(graph: Graph, scores: str) -> str:
     above_half = np.nextafter(graph.dtype.type(0.5), graph.dtype.type(1.0))
     above = graph.op("Max", second, graph.constant(above_half))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
-
-
-def _draw_curve(graph: Graph, scores: str, calibrated: Any) -> str:
-    """Draw the probability (n, 1) of the second class by a fitted ``CalibratedClassifierCV``."""
-    from sklearn.isotonic import IsotonicRegression
-
-    (fitted,) = calibrated.calibrated_classifiers_
-    (curve,) = fitted.calibrators
-    z = graph.op("Div", scores, graph.constant(fitted.estimator.unit))
-    if not isinstance(curve, IsotonicRegression):
-        odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
-        return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
-    # Piecewise linear: the sum of the increases of all pieces, times the fraction of each below z.
-    x = np.append(curve.X_thresholds_, curve.X_thresholds_[-1]).astype(graph.dtype)
-    for i in range(1, len(x)):  # rounding may have made two thresholds equal
-        x[i] = max(x[i], np.nextafter(x[i - 1], graph.dtype.type(np.inf)))
-    p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
-    low, high = graph.constant(x[:-1]), graph.constant(x[1:])
-    clipped = graph.op("Min", graph.op("Max", z, low), high)
-    fraction = graph.op("Div", graph.op("Sub", clipped, low), graph.constant(np.diff(x)))
-    increase = graph.op("MatMul", fraction, graph.constant(np.diff(p)[:, None]))
-    return graph.op("Add", increase, graph.constant(float(p[0])))
 
 
 def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:

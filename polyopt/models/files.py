@@ -18,7 +18,6 @@ from formulations.families import Families, Family
 from formulations.language.solution import Solution
 from formulations.language.types import check_indices
 from polyopt.base.files import check_is_file, write_bytes
-from polyopt.estimators.calibration import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
@@ -39,13 +38,17 @@ _REMOVED: dict[tuple[str, str], Any] = {
     for owner in ("SPLA1", "PLUME", "Polyceptron")
     for name, neutral in _NEUTRAL.items()
 }
+for owner in ("ConvexPolytopeMachine", "LogisticPolytopes", "PCSLP", "PLUME", "Polyceptron", "SPLA1"):
+    _REMOVED[owner, "calibration"] = None
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
 _REMOVED["ConvexPolytopeMachine", "ties"] = "scores"
-_GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
-"""Removed estimators, and their replacements."""
+_GONE = {
+    "SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead",
+    "ScoreClassifier": "fit scikit-learn's CalibratedClassifierCV to a machine for its probabilities",
+}
+"""Removed classes, and their replacements."""
 # Modules of earlier versions that files name, and the modules that now have their classes.
 _MOVED = {
-    "polyopt.estimators.calibrated": "polyopt.estimators.calibration",
     "formulations.families.families": "formulations.families",
     "formulations.families.family": "formulations.families",
     "formulations.solution": "formulations.language.solution",
@@ -73,10 +76,8 @@ _MOVED = {
 }
 _PROTOCOL = 2  # of skops; files of another are left to it
 _SKLEARN_STEPS = frozenset({
-    "sklearn.calibration.CalibratedClassifierCV",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.impute._base.SimpleImputer",
-    "sklearn.isotonic.IsotonicRegression",
     "sklearn.pipeline.Pipeline",
     "sklearn.preprocessing._data.StandardScaler",
     "sklearn.preprocessing._encoders.OneHotEncoder",
@@ -90,15 +91,11 @@ _KINDS = _PLAIN | _SCALARS
 _SPARSE = {f"{kind.__module__}.{kind.__qualname__}" for kind in (sp.csr_matrix, sp.csr_array)}
 
 
-# Parts of a fitted CalibratedClassifierCV that skops does not trust by default.
-_OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
-
-
 def _own_types() -> list[str]:
     """List the types that a file may have besides containers, arrays and the estimators that skops trusts."""
-    own = (Solution, Families, Family, ScoreClassifier, Hinges)
+    own = (Solution, Families, Family, Hinges)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
-    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
+    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 

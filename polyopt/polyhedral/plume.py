@@ -505,9 +505,8 @@ class PLUME(PolyhedralClassifier):
         Settings of the EM algorithm; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
         Decision rule: the more probable class (``classes_[0]`` in a tie), or whether the sample is in the
-        polytope of the faces. The two differ near the polytope's edges. There ``predict_proba``, which
-        without `calibration` is the model's probability with both rules, may be less than one half for the
-        class that "polytope" predicts.
+        polytope of the faces. The two differ near the polytope's edges. There ``predict_proba``, which is the
+        model's probability with both rules, may be less than one half for the class that "polytope" predicts.
     max_iter : int, default=5000
         Largest number of iterations per start: EM steps, also those of annealing, and iterations of Newton's
         method or L-BFGS in the polish, all together.

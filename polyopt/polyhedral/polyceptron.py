@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 
 from formulations.language.arguments import at_least, positive, whole, whole_or_none
 from formulations.language.clock import Clock, interrupted
@@ -33,7 +32,7 @@ from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.frames import hinge_columns
 from polyopt.estimators.parameters import Settings, checked_by, estimator, shared
-from polyopt.estimators.stream import keeps_no_data, learn_chunk, make_arrays_writable
+from polyopt.estimators.stream import learn_chunk, make_arrays_writable
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows, in_lanes, stretches
 from polyopt.linalg.span import SampleSpan, without_idle_faces
 from polyopt.linalg.used_features import present_features
@@ -420,7 +419,6 @@ class Polyceptron(PolyhedralClassifier):
 
     # -- streams -----------------------------------------------------------------------------
 
-    @available_if(keeps_no_data)
     def partial_fit(
         self, X: "SamplesLike", y: ArrayLike,
         classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,

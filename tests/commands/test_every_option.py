@@ -51,7 +51,6 @@ TRIALS = {
         ("DATA --method cpm --faces 2 --set sgd.perplexity=1.2 --set max_iter=50 --keep-data --out OUT",
          r"perplexity=1\.2"),
         ("DATA --method spla1 --set ridge=0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
-        ("DATA --method pc-slp --faces 1 --calibration sigmoid", r"calibrated, sigmoid, on samples held out"),
         ("DATA --numbers 6 --faces 1 --set n_init=1", r"Logistic polytopes .*max_numbers="),
         ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
         ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2",
@@ -89,7 +88,7 @@ TRIALS = {
         ("plume --out FOLDER --quiet", r"^  slides.html +\d+ kB$"),
         ("plume --out FOLDER --force -q", r"^  figures/answers.svg +\d+ kB$"),
     ],
-    "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
+    "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "spla1"')],
     "export": [("MODEL --out OUT --dtype float32", r"onnx, float32, opset")],
     "lab": [
         ("--points DATA --target answer --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
@@ -121,17 +120,7 @@ def files(tmp_path_factory):
     cells[3][1] = ""  # missing
     rows = [";".join([*pair, "xy"[i % 2], "ab"[i // 16]]) for i, pair in enumerate(cells)]
     text.write_text("\n".join(["u;v;kind;answer", *rows]) + "\n", encoding="utf-8")
-    options = (
-        "--method",
-        "cpm",
-        "--faces",
-        1,
-        "--set",
-        "n_init=1",
-        "--calibration",
-        "sigmoid",
-        "--keep-data",
-    )
+    options = ("--method", "spla1", "--faces", 1, "--set", "n_init=1", "--keep-data")
     assert run("fit", data, *options, "--out", model).exit_code == 0
     for name, count in (("three", 3), ("five", 5), ("many", 33)):
         np.save(folder / f"{name}.npy", np.linspace(-0.5, 1.0, count))

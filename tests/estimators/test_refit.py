@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from polyopt import PLUME, SPLA1, SVM, ConvexPolytopeMachine, FacePenalty, LogisticPolytopes, Polyceptron
+from polyopt import SPLA1, SVM, ConvexPolytopeMachine, FacePenalty, LogisticPolytopes, Polyceptron
 from polyopt.methods import METHODS
 
 KINDS = sorted({method.estimator_class for method in METHODS.values()}, key=lambda kind: kind.__name__)
@@ -61,7 +61,6 @@ CHANGES = [
         {"penalty": None},
         id="whole numbers then real",
     ),
-    pytest.param(PLUME(calibration="sigmoid"), {"calibration": None}, id="calibrated then not"),
     pytest.param(LogisticPolytopes(n_faces=(0, 2)), {"n_faces": 2}, id="one polytope then several"),
     pytest.param(SPLA1(n_faces=1), {"n_faces": 3}, id="one face then three"),
 ]

@@ -247,7 +247,7 @@ def test_numbers_that_no_float32_holds_are_told(onnxruntime):
 
 def test_outputs_have_the_names_and_the_order_of_skl2onnx(onnxruntime):
     X, y = load_iris(return_X_y=True)
-    machine = SPLA1(calibration="sigmoid", n_init=1, random_state=0).fit(X[y > 0], y[y > 0])
+    machine = SPLA1(n_init=1, random_state=0).fit(X[y > 0], y[y > 0])
     for dtype in ("float64", "float32"):
         session = onnxruntime.InferenceSession(machine.to_onnx(dtype).SerializeToString())
         assert [entry.name for entry in session.get_outputs()] == ["label", "probabilities", "scores"]

@@ -1,4 +1,4 @@
-"""Calibrated machines in files, as rules and as graphs: the same labels, and the same probabilities."""
+"""Machines with probabilities in files, as rules and as graphs: the same labels and probabilities."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from helpers.commands import run, worked
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
-from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, datasets
+from polyopt import PLUME, SPLA1, LogisticPolytopes, datasets
 from polyopt.models import Model, load_model, save_model
 from polyopt.models.rules import Rules
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 MACHINES = [
-    (PCSLP(1, random_state=0, calibration="isotonic"), "pc-slp"),
-    (SPLA1(1, random_state=0, calibration="sigmoid"), "spla1"),
-    (PLUME(2, n_init=1, max_iter=20, random_state=0, calibration="sigmoid"), "plume"),
+    (LogisticPolytopes(2, n_init=1, random_state=0), "logistic"),
+    (SPLA1(1, random_state=0), "spla1"),
     (PLUME(2, n_init=1, max_iter=20, random_state=0), "plume"),
-    (
-        ConvexPolytopeMachine(
-            1, solver="sgd", max_iter=20, inside_label="both", random_state=0, calibration="isotonic"
-        ),
-        "cpm",
-    ),
 ]
 
 
@@ -79,9 +72,8 @@ def test_rules_and_their_code_have_the_labels(models):
 
 def test_predict_writes_the_table(tmp_path):
     model, table = tmp_path / "model.skops", tmp_path / "table.csv"
-    options = ("--method", "pc-slp", "--faces", 1, "--calibration", "isotonic", "--out", model)
-    assert "Probabilities: calibrated, isotonic, on samples held out." in worked("fit", "wbc", *options)
-    assert "probabilities calibrated, isotonic" in " ".join(worked("info", model).split())
+    worked("fit", "wbc", "--method", "spla1", "--faces", 1, "--out", model)
+    assert "probabilities the model's own" in " ".join(worked("info", model).split())
     worked("predict", model, "wbc", "--probabilities", "--out", table)
     head, *rows = csv.reader(io.StringIO(table.read_text(encoding="utf-8")))
     assert head == ["label", "p(0)", "p(1)"]
@@ -92,4 +84,4 @@ def test_predict_writes_the_table(tmp_path):
     worked("fit", "wbc", "--method", "pc-slp", "--faces", 1, "--out", model)
     done = run("predict", model, "wbc", "--probabilities")
     assert done.exit_code in (1, 2)
-    assert "has probabilities with calibration='sigmoid'" in " ".join(done.output.split())
+    assert "CalibratedClassifierCV(PCSLP(...), ensemble=False)" in " ".join(done.output.split())
