@@ -227,7 +227,7 @@ def _cost(
             "The model decides by its probabilities, and these rules are its polytope: some labels may "
             f"differ, {'as counted above' if counts else 'which --data counts'}."
         )
-    if len(whole.inside) > 1:
+    if whole.decision.kind == "difference":
         remarks.append("The model decides by both polytopes: by the difference of their scores.")
     return remarks
 

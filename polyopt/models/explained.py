@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
 from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
-from polyopt.explanations.classifier import decision_model_of
 from polyopt.explanations.decision_model import Column, DecisionModel
 from polyopt.models.model import Model
 from polyopt.models.raw_units import RawUnits
@@ -48,8 +47,7 @@ def subject_of(model: Model) -> DecisionModel:
         labels: NDArray[Any] = machine.predict(named_as(machine, raw.scaled(X)))
         return labels
 
-    own = decision_model_of(machine)
-    return replace(own, polytopes=rules.polytopes, predict=predict, columns=_columns(raw))
+    return replace(rules.decision, predict=predict, columns=_columns(raw))
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:

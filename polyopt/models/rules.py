@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Matrix
+from polyopt.explanations.classifier import decision_model_of
+from polyopt.explanations.decision_model import DecisionModel
 from polyopt.methods import METHODS, find_method
 from polyopt.models.model import Model
 from polyopt.polytope import Polytope
@@ -33,12 +35,8 @@ class Rules:
     """The polytopes of a machine of two classes, in the units of the table."""
 
     model: Model  #: the model
-    #: One, or two that decide by the difference of their scores; or the pieces of a union.
-    polytopes: tuple[Polytope, ...]
-    #: inside, outside: the labels of each.
-    inside: tuple[Label, ...]
-    outside: tuple[Label, ...]
-    is_union: bool = False  #: True if the inside is the union of the polytopes
+    #: Its polytopes: one, two that decide by the difference of their scores, or the pieces of a union.
+    decision: DecisionModel
 
     @classmethod
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:
@@ -55,16 +53,22 @@ class Rules:
                 f"it has {len(machine.classes_)} classes, and so no polytope of its own: see Model.pairs"
             )
         raw = model.raw_units
-        names = [shown(name) for name in raw.names]
-        sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)
-        polytopes = [side.polytope_ for side in sides] if pieces is None else pieces
-        return cls(
-            model,
-            tuple(raw.polytope(polytope, names) for polytope in polytopes),
-            tuple(_label(side.inside_label_) for side in sides),
-            tuple(_label(side.outer_label_) for side in sides),
-            pieces is not None,
+        names, decision = [shown(name) for name in raw.names], decision_model_of(machine)
+        polytopes = tuple(raw.polytope(polytope, names) for polytope in decision.polytopes)
+        return cls(model, replace(decision, polytopes=polytopes))
+
+    @property
+    def polytopes(self) -> tuple[Polytope, ...]:
+        """Polytopes in the units of the table."""
+        return self.decision.polytopes
+
+    @property
+    def labels(self) -> tuple[Label, Label]:
+        """Labels inside and outside, of two polytopes those of the first; the second has them exchanged."""
+        inside, outside = (
+            label.item() if isinstance(label, np.generic) else label for label in self.decision.labels
         )
+        return inside, outside
 
     @property
     def decides(self) -> bool:
@@ -83,30 +87,22 @@ class Rules:
         their typical values, the means of the training data if these are known.
         """
         short = tuple(polytope.shortened(digits, max_terms=terms) for polytope in self.polytopes)
-        return replace(self, polytopes=short)
+        return replace(self, decision=replace(self.decision, polytopes=short))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Return labels by these rules, of samples as the model reads them."""
-        X = self.model.raw_values(X)
-        classes = self.model.estimator.classes_
-        if len(self.inside) == 1:
-            is_inside = np.any([polytope.contains(X) for polytope in self.polytopes], axis=0)
-            is_second = is_inside if _label(classes[1]) == self.inside[0] else ~is_inside
-            return classes[is_second.astype(int)]
-        signed = [
-            (1.0 if outside == _label(classes[1]) else -1.0) * polytope.scores(X).max(axis=1)
-            for polytope, outside in zip(self.polytopes, self.outside, strict=True)
-        ]
-        return classes[(sum(signed) > 0).astype(int)]
+        decision, classes = self.decision, self.model.estimator.classes_
+        is_outside = decision.are_second(decision.scores(self.model.raw_values(X)))
+        return classes[(is_outside == (decision.labels[1] == classes[1])).astype(int)]
 
     def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
         """Return the rules as text, one for each polytope, or one for a union, with labels as `shown`."""
-        inside, outside = ([shown(str(label)) for label in labels] for labels in (self.inside, self.outside))
-        if self.is_union:
-            return [union_rules(self.polytopes, digits, terms, inside[0], outside[0])]
+        labels = [shown(str(label)) for label in self.labels]
+        if self.decision.kind == "union":
+            return [union_rules(self.polytopes, digits, terms, *labels)]
         return [
-            polytope.rules(digits, max_terms=terms, inside=within, outside=beyond)
-            for polytope, within, beyond in zip(self.polytopes, inside, outside, strict=True)
+            polytope.rules(digits, max_terms=terms, inside=inside, outside=outside)
+            for polytope, (inside, outside) in zip(self.polytopes, [labels, labels[::-1]], strict=False)
         ]
 
     def text(self, digits: int = 4, max_terms: int | None = None) -> str:
@@ -115,12 +111,10 @@ class Rules:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the rules for JSON, one for each polytope, or one for a union."""
-        if self.is_union:
-            return [as_json(self.polytopes, self.inside[0], self.outside[0], is_union=True)]
-        return [
-            polytope.to_json(inside, outside)
-            for polytope, inside, outside in zip(self.polytopes, self.inside, self.outside, strict=True)
-        ]
+        if self.decision.kind == "union":
+            return [as_json(self.polytopes, *self.labels, is_union=True)]
+        pairs = zip(self.polytopes, [self.labels, self.labels[::-1]], strict=False)
+        return [polytope.to_json(*labels) for polytope, labels in pairs]
 
     def to_sql(self) -> str:
         """Return a CASE expression over the data's columns: a row's label, NULL if a value is missing.
@@ -145,13 +139,13 @@ class Rules:
                 "rules as code read columns as they are or filled, and some features of this model are "
                 "hinges or tell of missing values"
             )
-        if len(self.inside) > 1:
+        if self.decision.kind == "difference":
             raise ValueError(
                 "rules as code are of one class inside, and this model decides by the difference of two "
                 "polytopes: fit it with an inside_label, or export it to ONNX"
             )
         reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
-        return written(self.polytopes, self.inside[0], self.outside[0], reading)
+        return written(self.polytopes, *self.labels, reading)
 
     def agreement(self, X: Matrix) -> Agreement:
         """Count the samples, as the model reads them, on which rules and machine agree."""
@@ -175,9 +169,3 @@ class Rules:
         raise ValueError(
             f"no number of terms reaches a fidelity of {fidelity:g}: the best share is {best:.6g}"
         )
-
-
-def _label(label: Any) -> Label:
-    """Return a label as a plain Python value."""
-    plain: Label = label.item() if isinstance(label, np.generic) else label
-    return plain

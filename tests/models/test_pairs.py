@@ -40,7 +40,7 @@ def test_votes_of_the_pairs_are_the_labels_and_each_pair_has_rules(machine):
         assert set(labels) <= set(pair.estimator.classes_)
         rules = Rules.of(pair)
         assert np.array_equal(rules.predict(frame), labels)
-        assert {*rules.inside, *rules.outside} == set(pair.estimator.classes_)
+        assert set(rules.labels) == set(pair.estimator.classes_)
         assert frame.columns[0] in rules.text()
         here = explain_row(pair, frame, 3)
         assert here.label == labels[3]
