@@ -79,7 +79,7 @@ class Scorer:
     def scores(self, Z: Matrix) -> Array:
         """Return the scores (t, count) of points (t, m) in double precision."""
         cost = 0.0 if callable(self._gram.kernel.name) else self._cost(Z)  # 0 starts no threads
-        size = max(1, min(_BLOCK_POINTS, BLOCK_ENTRIES // self._gram.n))
+        size = max(1, min(_BLOCK_POINTS, 4 * BLOCK_ENTRIES // self._gram.n))
         blocks = run_blocks(lambda rows: self._score_block(Z[rows]), _point_blocks(Z.shape[0], size), cost)
         return _join(blocks, self._count)
 

@@ -38,7 +38,7 @@ from scipy.sparse import csr_array
 from formulations.language.arguments import refuse_masked
 from formulations.language.types import Matrix, MatrixLike, aligned, canonical, dense, is_sparse
 from polyopt.base.threads import run_blocks
-from polyopt.linalg.sparse_products import multiply_transposed
+from polyopt.linalg.sparse_products import SparseRight, multiply_transposed
 from polyopt.native.library import kernel as in_c
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -272,16 +272,23 @@ class SampleGram:
             if len(far):
                 K[far] = self.differences_from(np.arange(self.n))(Z, far)
                 points = np.delete(points, far)
-        right: Any = self.operand(np.arange(self.n), np.dtype(float), left=False) if len(points) else None
-        for part in chunks(points):
+        are_all = len(points) == len(K)
+        for part in chunks(points, 2 * TILE_ROWS):  # Ctrl-C is noticed between two of them
             left = self.operand(part, np.dtype(float), left=True, points=(Z, squares))
+            products = K[part[0] : part[-1] + 1] if are_all else np.empty((len(part), self.n))
             if self.is_sparse:
-                products = np.empty((len(part), self.n))
-                multiply_transposed(right, left, products)
+                self._right_operand.multiply(left, 0, self.n, products, self._right_operand.work_arrays())
             else:
-                products = left @ right.T
-            K[part] = products
+                np.matmul(left, self._right_operand.T, out=products)
+            if not are_all:
+                K[part] = products
         return self.kernel.finish(K)
+
+    @cached_property
+    def _right_operand(self) -> Any:
+        """The right operand of all samples in double precision."""
+        right = self.operand(np.arange(self.n), np.dtype(float), left=False)
+        return SparseRight(right) if self.is_sparse else right
 
     # -- operands of products, and their errors ---------------------------------------------------
 

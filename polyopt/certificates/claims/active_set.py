@@ -31,6 +31,7 @@ so that their values at 0 and at the unit vectors are the coefficients.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -51,12 +52,19 @@ Change = Callable[[], None]  # changes one state of an active set
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
-_MAX_EQUATIONS = 400  # largest number of unknowns; with more, elimination in fractions takes minutes
-_MAX_ROUNDS = 60  # largest number of active sets tried
-# Number of first rounds that change all wrong states; later ones change one, as the former may cycle
-_JOINT_ROUNDS = 12
-# Violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
-_CLEAR_VIOLATION = 1000
+@dataclass(frozen=True)
+class Options:
+    """Limits of the active-set method."""
+
+    max_equations: int = 400  # largest number of unknowns; with more, elimination in fractions takes minutes
+    max_rounds: int = 60  # largest number of active sets tried
+    # Number of first rounds that change all wrong states; later ones change one, as the former may cycle
+    max_joint_rounds: int = 12
+    # Violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
+    clear_violation_ratio: int = 1000
+
+
+DEFAULTS = Options()
 
 # -- linear equations ----------------------------------------------------------------------------------------
 
@@ -131,7 +139,7 @@ def refining_solver(bits: int) -> Solve:
 
 def solve_active_set(
     program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, *, active_tol: float,
-    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO,
+    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO, options: Options = DEFAULTS,
 ) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
     """Return the faces, intercepts and multipliers of the optimum.
 
@@ -143,13 +151,13 @@ def solve_active_set(
     sign_tol: tolerance of the signs; 0, unless `solve` rounds.
     ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
-    active_set = _ActiveSet(program, W, b, multipliers, Fraction(active_tol))
-    for n_rounds in range(_MAX_ROUNDS):
+    active_set = _ActiveSet(program, W, b, multipliers, Fraction(active_tol), options)
+    for n_rounds in range(options.max_rounds):
         active_set.solve_equations(solve)
         changes = active_set.find_changes(sign_tol)
         if not changes:
             return active_set.W, active_set.b if program.intercept else [], active_set.multipliers()
-        for change in changes if n_rounds < _JOINT_ROUNDS else changes[:1]:
+        for change in changes if n_rounds < options.max_joint_rounds else changes[:1]:
             change()
     raise ValueError(
         "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
@@ -167,7 +175,11 @@ class _ActiveSet:
         l|w|. Such a weight has a stationarity equation too, without which multipliers would be undetermined.
     """
 
-    def __init__(self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction):
+    def __init__(
+        self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction,
+        options: Options,
+    ):  # fmt: skip
+        self.options = options
         self.program, self.W, self.b = program, [list(w) for w in W], list(b) or [_ZERO] * program.faces
         self.pulls, self.scores = self.W, self._scores()
         has_squares = any(row.loss == "square" for row in program.rows)
@@ -185,7 +197,7 @@ class _ActiveSet:
                 cap = row.cap[i]
                 if cap > 0:
                     m_tol = tol * ((cap if cap < inf else largest) or 1)
-                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol))
+                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol, options))
 
     def _scores(self) -> list[Vector]:
         """Return the n scores of each face, with the intercept."""
@@ -218,8 +230,9 @@ class _ActiveSet:
             if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 guess |= {("xi", u): slack.xi} if slack.is_positive else {}
-        if len(guess) > _MAX_EQUATIONS:
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {_MAX_EQUATIONS} are solved for")
+        most = self.options.max_equations
+        if len(guess) > most:
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {most} are solved for")
         slopes = {  # of l|w| at free weights, by face and weight
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in weights
         } | self.end_slopes
@@ -347,7 +360,7 @@ class _Slack:
 
     def __init__(
         self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
-        scores: list[Vector], score_tol: Fraction,
+        scores: list[Vector], score_tol: Fraction, options: Options,
     ):  # fmt: skip
         """Read the states off a close point: multipliers (n,) and scores (n,) by face, with tolerances."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
@@ -356,7 +369,7 @@ class _Slack:
         largest = max(violations.values())
         self.active = {k for k in faces if self.multipliers[k] > multiplier_tol}
         is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
-        violation_tol = score_tol if is_at_cap else _CLEAR_VIOLATION * score_tol
+        violation_tol = score_tol if is_at_cap else options.clear_violation_ratio * score_tol
         self.is_positive = self.cap < inf and largest > violation_tol
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}
