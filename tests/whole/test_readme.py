@@ -65,10 +65,8 @@ def test_the_tour_runs_and_prints_what_it_says(tour):
 
 def test_the_page_on_probabilities_runs_and_is_right():
     lines = printed_by((HANDBOOK / "probabilities.md").read_text(encoding="utf-8"), "probabilities.md")
-    loss, accuracy = map(float, lines[0].split())
-    assert loss < 0.55
-    assert accuracy > 0.7
-    assert lines[1:] == ["True True"]
+    assert float(lines[0]) < 0.55
+    assert lines[-1].startswith("Within")
 
 
 def test_the_page_on_conformal_sets_runs_and_they_hold_the_labels():
