@@ -95,6 +95,11 @@ class _Tasks:
             self._cancel(list(pending))
         return results
 
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future:
+        """Send a task of its own key, so that Dask does not return the result of an equal one."""
+        key = f"polyopt-{uuid4().hex}"
+        return self._client.submit(function, *arguments, key=key, pure=False, **options)
+
     def _ended(self, pending: Iterable[Future]) -> list[Future]:
         """Wait until all tasks have ended, or some time; return the tasks that have ended."""
         from distributed import wait
@@ -185,8 +190,8 @@ class DaskExecutor(_Tasks, Executor):
             last, results = (state, None), []
             for number, more in stops:
                 last = self._send(step, number, more, last)
-                results.append(self._client.submit(getitem, last, 1, key=_key(), pure=False))
-            return {self._client.submit(_end, last, results, key=_key(), pure=False): numbers}
+                results.append(self._submit(getitem, last, 1))
+            return {self._submit(_end, last, results): numbers}
 
         if not stops:
             return state, []
@@ -199,19 +204,12 @@ class DaskExecutor(_Tasks, Executor):
 
         last: in a chain, the state and the result of the step before.
         """
-        return self._client.submit(
-            _take, step, self.parts[number], self._checksums[number], number, arguments, last,
-            key=_key(), pure=False,
-        )  # fmt: skip
+        return self._submit(_take, step, self.parts[number], self._checksums[number], number, arguments, last)
 
 
 def _end(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, list[Any]]]:
     """Return the final state and all results of a chain, as the list of one result."""
     return [(last[0], results)]
-
-
-def _key() -> str:
-    return f"polyopt-{uuid4().hex}"
 
 
 def _take(
@@ -282,10 +280,10 @@ class DaskBlocks(_Tasks, Crew):
     def _send(self, numbers: list[int], ask: Change | None) -> Future:
         """Send a task of alike blocks, with the log entries that they have not applied."""
         begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
-        return self._client.submit(
+        return self._submit(
             answers, self._name, numbers, self._recipe, [self.parts[n] for n in numbers],
             [self._checksums[n] for n in numbers], self.log[begins:], begins, ask,
-            key=_key(), pure=False, workers=[home], retries=0,
+            workers=[home], retries=0,
         )  # fmt: skip
 
     def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
