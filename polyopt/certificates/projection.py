@@ -4,9 +4,9 @@ Primal:  min  ½ Σ_j (d_j/s_j)²   s.t.  W (x + d) + b ≤ 0 [λ],  l ≤ x + d
 Dual:    max  λ·(W x + b) + Σ_j min {½ (d/s_j)² + g_j d : l_j − x_j ≤ d ≤ u_j − x_j},  g = W'λ,   s.t.  λ ≥ 0
 
 z = x + d is the point, W (K, m) and b (K,) are the faces of the polytope, and s_j is the spread of feature j,
-the unit in which its change is measured. The multipliers of the bounds are eliminated from the dual: for
-given λ the optimal ones are known in closed form, feature by feature. So any λ ≥ 0 gives a lower bound on the
-distance.
+the unit in which its change is measured. The interval of a held feature is d = 0. The multipliers of the
+bounds are eliminated from the dual: for given λ the optimal ones are known in closed form, feature by
+feature. So any λ ≥ 0 gives a lower bound on the distance.
 
 If no point is feasible, λ is a ray: λ·(W z + b) > 0 at every z within the bounds. That holds if the sum over
 the features with finite bounds is positive and g_j = 0 for the others. If rounding leaves such a g_j nonzero,
@@ -28,8 +28,8 @@ from polyopt.certificates.certificate import (
 )
 from polyopt.linalg.rounding import ABOVE, UNIT, Ball, product, transposed_product
 from polyopt.polytope.nearest import Nearest
-
-_VIOLATED = "The point violates a bound, or moves a feature that is held."
+from polyopt.polytope.projection import Question
+from polyopt.polytope.region import Rows
 
 
 def certify_projection(
@@ -66,8 +66,8 @@ def certify_projection(
     )
     violation = np.where(is_held, np.maximum(lower - point, point - upper), 0.0).max()
     if z is None and violation > 0.0:  # x violates a bound of a held feature
-        residual_held = Residual("primal", "held", float(violation), 1.0)
-        return conclude_infeasible("projection.primal", np.inf, [residual_held], tol)
+        held_residual = Residual("primal", "held", float(violation), 1.0)
+        return conclude_infeasible("projection.primal", np.inf, [held_residual], tol)
     bounds = [np.where(is_held, point, bound) for bound in (lower, upper)]
     lam = Ball(np.maximum(real_array("face", face, (len(offsets),)), 0.0))
     gradient = transposed_product(normals, lam)
@@ -82,7 +82,7 @@ def certify_projection(
     value = 0.5 * scaled_step.square_sum() if (candidate != point).any() else Ball(0.0)
     residuals = _residuals(normals, offsets, candidate, unit, bounds, lam.mid, float(value.mid))
     feasible = all(r.relative <= tol for r in residuals if r.condition == "primal")
-    notes = [] if feasible else [_VIOLATED]
+    notes = [] if feasible else ["The point violates a bound, or moves a feature that is held."]
     return conclude("projection.primal", value, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
@@ -93,28 +93,25 @@ def certify_nearest(nearest: Nearest, tol: float = 1e-9) -> Certificate:
         branch and bound left open, solved or found empty the multipliers that bound the part's distance.
 
     The certificate is that of the projection on the polytope of the point, but its bound is the smallest of
-    the bounds of all parts. A `question` has the arguments x, spread, low, high and held of
-    :func:`certify_projection`, and `rows` the faces W, b of a polytope.
+    the bounds of all parts.
     """
-    bounds = []
-    for part in nearest.parts:
-        part_certificate = certify_projection(
-            part.question.x, part.rows.W, part.rows.b, z=None if part.is_empty else part.question.x,
-            face=part.multipliers, spread=part.question.spread, low=part.question.low,
-            high=part.question.high, held=part.question.held,
+
+    def certify(question: Question, rows: Rows, z: Vector | None, face: Vector) -> Certificate:
+        return certify_projection(
+            question.x, rows.W, rows.b, z=z, face=face, spread=question.spread, low=question.low,
+            high=question.high, held=question.held, tol=tol,
         )  # fmt: skip
-        bounds.append(part_certificate.dual_value)
-    bound = min(bounds, default=np.inf)
+
+    bound = np.inf
+    for part in nearest.parts:
+        z = None if part.is_empty else part.question.x  # the bound does not depend on the point
+        bound = min(bound, certify(part.question, part.rows, z, part.multipliers).dual_value)
     if nearest.solution is None:
         if np.isinf(bound):
             return conclude_infeasible("projection.primal", np.inf, [], tol)
         note = f"No point is nearer than {np.sqrt(2.0 * bound):.3g} spreads."
         return Certificate("projection.primal", Claim.NONE, np.inf, bound, (), tol, note=note)
-    q = nearest.question
-    projected = certify_projection(
-        q.x, nearest.rows.W, nearest.rows.b, z=nearest.point, face=nearest.solution["face"], spread=q.spread,
-        low=q.low, high=q.high, held=q.held, tol=tol,
-    )  # fmt: skip
+    projected = certify(nearest.question, nearest.rows, nearest.point, nearest.solution["face"])
     return conclude(
         "projection.primal", projected.primal_value, bound, projected.residuals, tol,
         feasible=projected.claim is not Claim.NONE, scope="the region", notes=[projected.note],
@@ -153,7 +150,8 @@ def _certify_empty(
 
     `constant` is λ·(W x + b); `gradient`, `step_bounds` and `unit` are as in :func:`_dual_minimum`.
     """
-    value_at_ray, slopes = constant, np.zeros(len(unit))  # slopes: of features without the bound they need
+    least_value = constant  # lower bound on λ·(W z + b), without the features whose slope is not bounded
+    slopes = np.zeros(len(unit))  # |g_j| s_j of features that have no finite bound in the direction of −g_j
     for j in range(len(unit)):
         terms: list[float] = []  # min g d over the feature's steps d, for both ends of the interval of g
         for g in (float(gradient.lower[j]), float(gradient.upper[j])):
@@ -163,9 +161,9 @@ def _certify_empty(
             else:
                 terms.append(0.0)
                 slopes[j] = max(slopes[j], abs(g) * unit[j])
-        value_at_ray = value_at_ray + min(terms)
+        least_value = least_value + min(terms)
     slope = float(np.linalg.norm(slopes)) * ABOVE  # λ·(W z + b) falls by at most this per spread from x
-    lower = float(value_at_ray.lower)
+    lower = float(least_value.lower)
     if lower <= 0.0:
         note = "The multipliers are no ray: they prove nothing."
         return Certificate("projection.primal", Claim.NONE, np.inf, 0.0, (), tol, note=note)

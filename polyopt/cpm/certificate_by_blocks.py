@@ -2,15 +2,17 @@
 
 The program, with loss="sum", is that of :mod:`polyopt.cpm.certificate`, whose reductions of some samples are
 used here on a block at a time, in slices. The result for a block is a *tally*: named sums, and the largest
-violation of each condition; the tallies of all blocks are merged.
+violation of each condition. The tallies of all blocks are merged.
 
-1. :func:`reduce_dual`: the dual value of the multipliers, and the sums v_k = Σ_i α_ik y_i x̃_i. The faces that
-   they imply are ½ v_k.
+1. :func:`reduce_dual`: the terms of the dual value of the multipliers, Σ α and v_k = Σ_i α_ik y_i x̃_i. The
+   faces that the multipliers imply are ½ v_k (:func:`implied_faces`).
 2. :func:`reduce_primal`: the losses at faces W, and the violations of the optimality conditions.
 
-:func:`certify_multipliers` makes a certificate of both. The interior point solves the faces one by one, as
-SVMs ½ ‖w‖² + Σ (C_ik/2) ξ_i, whose certificates (:mod:`polyopt.margin.certificate_by_blocks`)
-:func:`certify_faces` adds up. The claim, as that in memory, is ``stationary``: the point is optimal for its
+:func:`certify_multipliers` makes a certificate of both tallies. The interior point solves the faces one by
+one instead, as SVMs ½ ‖w‖² + Σ (C_ik/2) ξ_i, which are half of each face's program;
+:func:`certify_faces` adds up their certificates (:mod:`polyopt.margin.certificate_by_blocks`).
+
+The claim, as that in memory, is ``stationary``: the point is optimal for its
 assignment, and no sample outside has a smaller hinge at another face. Values are intervals (balls) that
 include rounding errors, so bounds are valid for any multipliers.
 """
@@ -85,12 +87,13 @@ def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) ->
     """
     shape = block.X.shape[1] + 1, n_faces
     tally = Tally(0, {"alpha": Ball(0.0), "v": Ball(np.zeros(shape)), "sizes": np.zeros(shape)})
-    used, position = np.unique(multipliers.rows, return_inverse=True)
+    used, position = np.unique(multipliers.rows, return_inverse=True)  # samples with multipliers
     A = np.zeros((len(used), n_faces))
     A[position, multipliers.faces] = multipliers.alpha
+    no_faces = np.zeros((n_faces, block.X.shape[1] + 1))  # the dual value does not depend on them
     for first in range(0, len(used), SAMPLES_PER_SLICE):
         part = slice(first, first + SAMPLES_PER_SLICE)
-        point = block.point(used[part], np.zeros(shape[::-1]))
+        point = block.point(used[part], no_faces)
         terms = reduce_dual_in_memory(point, A[part])
         terms.sums["sizes"] = np.asarray(abs(point.geometry.X).T @ np.abs(A[part]))
         tally.append(terms)
@@ -140,7 +143,7 @@ def reassignment_of(primal: Tally) -> Residual:
 
 
 def certify_faces(halves: Sequence[Certificate], reassignment: Residual, tol: float) -> Certificate:
-    """Combine the certificates of half of each face's program."""
+    """Combine the certificates of half of each face's program; `reassignment` is of the merged tally."""
     primal = 2.0 * Ball(np.array([half.primal_value for half in halves])).sum()
     dual = 2.0 * Ball(np.array([half.dual_value for half in halves])).sum()
     dual = dual if dual.lower > 0.0 else Ball(0.0)  # the objective is nonnegative

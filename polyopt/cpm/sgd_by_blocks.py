@@ -37,7 +37,7 @@ from polyopt.scale.crew import total
 from polyopt.scale.executor import Executor
 from polyopt.scale.sources import Samples
 
-# First entries of the seeds of random orders and draws.
+# Second entries of the seeds, which keep the order of blocks, of rows, and the pilot's draws independent.
 _BLOCK_ORDER, _ROW_ORDER, _SAMPLE_ROWS = range(3)
 
 
@@ -112,16 +112,19 @@ def draw_sample(
     A block has its share of each class, rounded up. Weights are multiplied by the number of samples of the
     class and block that each stands for.
     """
-    in_class = np.maximum(summary.counts.sum(axis=0), 1)
-    of_class = np.maximum(np.round(size * in_class / summary.n), max(size // 10, 1)).astype(np.int64)
-    drawn = -(-summary.counts * np.minimum(of_class, in_class) // in_class)
-    arguments = [(pair, seed, counts) if sum(counts) else None for counts in drawn.tolist()]
+    class_sizes = np.maximum(summary.counts.sum(axis=0), 1)
+    wanted = np.maximum(np.round(size * class_sizes / summary.n), max(size // 10, 1)).astype(np.int64)
+    counts = -(-summary.counts * np.minimum(wanted, class_sizes) // class_sizes)  # (blocks, 2)
+    arguments = [(pair, seed, of_block) if sum(of_block) else None for of_block in counts.tolist()]
     return concatenate(executor.each(_draw_rows, arguments, clock))
 
 
 def _draw_rows(samples: Samples, number: int, pair: Pair, seed: int, counts: Sequence[int]) -> TwoClasses:
+    """Draw samples of a block: `counts` inside and outside."""
     X, outside, weights = two_classes(samples, pair)
-    rng, weights, chosen = np.random.default_rng([seed, _SAMPLE_ROWS, number]), weights.copy(), []
+    weights = weights.copy()
+    rng = np.random.default_rng([seed, _SAMPLE_ROWS, number])
+    chosen = []
     for is_outside, count in zip((False, True), counts, strict=True):
         rows = np.flatnonzero(outside == is_outside)
         chosen.append(rng.choice(rows, count, replace=False, shuffle=False))
@@ -139,7 +142,7 @@ class Passes(Epochs):
     An epoch is a pass through all blocks; a pass that the time limit or Ctrl-C cuts off is dropped.
 
     pair: the class inside and the class outside, their weights, and C.
-    save: the checkpoint, which is written after every pass; a resumed one has a seed of its own.
+    save: the checkpoint, which is written after every pass; if it is resumed, its seed replaces `seed`.
     scale: factor of every entry of X.
     """
 
@@ -147,14 +150,14 @@ class Passes(Epochs):
 
     def __init__(
         self, executor: Executor, pair: Pair, summary: Summary, n_faces: int, save: Checkpoint,
-        scale: float = 1.0, seed: int = 0, options: Options | None = None,
+        scale: float = 1.0, seed: int = 0, options: Options = OPTIONS,
     ):  # fmt: skip
-        half_n = 0.5 * summary.n
+        half_n = 0.5 * summary.n  # gain of a sample per unit of its cost
         dtype = precision(summary.max_entry * scale, half_n * summary.min_cost, half_n * summary.max_cost)
         machine = CpmSgd(summary.m, n_faces, scale=scale, dtype=dtype)
         super().__init__(machine, np.zeros((n_faces, summary.m + 1)), first_measured=0)
         self.executor, self.pair, self.summary, self.save, self.seed = executor, pair, summary, save, seed
-        self.options = options or OPTIONS
+        self.options = options
 
     def solve(self, clock: Clock) -> Solution:
         """Take passes from the pilot's faces until the last measurements agree, or a limit.
@@ -166,7 +169,7 @@ class Passes(Epochs):
         """
         try:
             self._begin(clock)
-        except OutOfTimeError:  # without a pilot
+        except OutOfTimeError:  # before the pilot had its samples: the faces are 0
             self._record(0, math.nan, clock)
         except KeyboardInterrupt:
             return self.solution(interrupted(), clock)
@@ -185,6 +188,7 @@ class Passes(Epochs):
         self._save()
 
     def _save(self) -> None:
+        """Write the checkpoint, whose entries :meth:`_begin` restores."""
         names = ("history", "measured", "result", "result_objective", "seed")
         self.save({name: getattr(self, name) for name in names} | {"machine": self.machine.state})
 
@@ -196,22 +200,22 @@ class Passes(Epochs):
         )
         settings = Settings(
             K, "sgd", feature_scale=self.machine.scale, n_init=options.pilot_starts if K > 1 else 1,
-            max_iter=options.pilot_epochs,
-            time_limit=None if clock.left is None else options.pilot_time_fraction * clock.left,
+            max_iter=options.pilot_epochs, time_limit=clock.part(options.pilot_time_fraction).left,
         )  # fmt: skip
         solution = solve_cpm(X, np.where(outside, 1.0, -1.0), self.pair.C * weights, settings, self.seed)
         epochs = max(run.iterations for run in solution.runs or (solution,))
         return np.asarray(solution["W"]), max(epochs, 1) * X.shape[0]
 
     def epoch(self, clock: Clock) -> None:
-        """Take a step for every sample; nothing has changed if time is over before the end."""
+        """Take a step for every sample; if time is over before the end, the state stays the same."""
         machine, n, passes = self.machine, self.summary.n, self.made
         blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
         order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
         arguments = (self.pair, n, machine.n_faces, machine.scale, self.seed, passes)
-        machine.tally[LOSS] = 0.0
         stops = [(number, arguments) for number in order.tolist()]
-        machine.set_state(self.executor.chain(_take_steps, machine.state, stops, clock)[0])
+        machine.tally[LOSS] = 0.0
+        state, _ = self.executor.chain(_take_steps, machine.state, stops, clock)
+        machine.set_state(state)
         estimate = float((machine.last**2).sum()) + 2.0 * float(machine.tally[LOSS]) / n
         self._record(passes + 1, estimate, clock)
         self._save()
@@ -237,13 +241,14 @@ class Passes(Epochs):
 def _block_losses(
     samples: Samples, number: int, pair: Pair, scale: float, candidates: Sequence[Vector]
 ) -> Vector:
+    """Return the sum of the losses of a block at each of the candidates, faces (K, m+1)."""
     X, outside, weights = two_classes(samples, pair)
     rows, costs = as_rows(X), pair.C * weights
     return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
 
 
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
-    """Return the order of the n samples of block `number` after so many passes."""
+    """Return the random order of the n samples of block `number` in the pass after so many `passes`."""
     return np.random.default_rng([seed, _ROW_ORDER, passes, number]).permutation(n)
 
 
@@ -251,16 +256,18 @@ def _take_steps(
     state: tuple[NDArray[Any], ...], samples: Samples, number: int, pair: Pair, n: int, n_faces: int,
     scale: float, seed: int, passes: int,
 ) -> tuple[tuple[NDArray[Any], ...], None]:  # fmt: skip
-    """Take a step of Algorithm 1 for each sample of a block, from a machine's state; n is that of all blocks.
+    """Take a step of Algorithm 1 for each sample of a block; return the next :attr:`CpmSgd.state`.
 
     The state is copied, so that the steps can be repeated if their result is lost.
+
+    n: number of samples of all blocks.
     """
     X, outside, weights = two_classes(samples, pair)
     rows = as_rows(X)
-    sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=state[0].dtype.type)
-    sgd.set_state(state)
-    unassigned = np.full(len(weights), -1)
-    order = row_order(seed, passes, number, len(weights))
+    machine = CpmSgd(rows.width, n_faces, scale=scale, dtype=state[0].dtype.type)
+    machine.set_state(state)
     gains = 0.5 * n * pair.C * weights
-    sgd.take_steps(sgd.step_arguments(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
-    return sgd.state, None
+    last_faces, unadjusted = np.full(len(weights), -1), np.full(len(weights), -1)  # of no use without a floor
+    arguments = machine.step_arguments(rows, outside, gains, last_faces, unadjusted)
+    machine.take_steps(arguments, rows, row_order(seed, passes, number, len(weights)))
+    return machine.state, None

@@ -30,15 +30,16 @@ from polyopt.optim.starts import TIE
 
 Bits = NDArray[np.bool_]
 
-# A function of different patterns (s, n), a threshold and the size of the elite, which yields numbers of
+# A function of different patterns (s, n), a threshold and the size of the elite, which yields row numbers of
 # patterns with their scores. It may leave out patterns that it proves to have a score above the threshold, or
 # above as many other scores as there are elite patterns.
 Scorer = Callable[[Bits, float, int], Iterable[tuple[int, float]]]
+# A function of a pattern and its score, which returns a pattern and its score, or None.
 Improve = Callable[[Bits, float], tuple[Any, float] | None]
 
 
 def require(holds: bool, name: str, value: object, allowed: str) -> None:
-    """Raise ValueError with the allowed values, unless the condition holds."""
+    """Raise ValueError with the `allowed` values, unless the condition holds."""
     if not holds:
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
 
@@ -233,7 +234,10 @@ def search(
     lower_bound: float, clock: Clock, rng: np.random.Generator,
     progress: Callable[[dict[str, float]], None] = tell,
 ) -> CrossEntropyResult:  # fmt: skip
-    """Iterate from the probabilities p (n,); arguments as in :func:`cross_entropy_minimize`."""
+    """Iterate from the probabilities p (n,); arguments as in :func:`cross_entropy_minimize`.
+
+    progress: receives the record of each iteration.
+    """
     run = _Search(scorer, p, rules, improve, lower_bound, clock)
     try:
         run.add_incumbents(incumbents)
@@ -272,14 +276,9 @@ class _Search:
     """
 
     def __init__(
-        self,
-        scorer: Scorer,
-        p: Vector,
-        rules: Rules,
-        improve: Improve | None,
-        lower_bound: float,
+        self, scorer: Scorer, p: Vector, rules: Rules, improve: Improve | None, lower_bound: float,
         clock: Clock,
-    ):
+    ):  # fmt: skip
         self.scorer, self.p, self.rules, self.improve = scorer, p, rules, improve
         self.lower_bound, self.clock = lower_bound, clock
         self.threshold = self.best_value = np.inf
@@ -344,13 +343,16 @@ class _Search:
         return None
 
     def _score(self, patterns: Bits, n_elite: int) -> Vector:
-        """Return the scores of patterns (s, n), infinite for those that are no numbers or not elite.
+        """Return the scores of patterns (s, n), infinite for those that are not finite or not elite.
+
+        First the patterns are scored up to the threshold of the last iteration. If fewer than `n_elite` have
+        a score up to that, the threshold has risen, and the other patterns are scored as well.
 
         OutOfTimeError at the limit; the best pattern so far is kept.
         """
         keys = [_key(pattern) for pattern in patterns]
         values = self._known(keys)
-        for limit in (with_ties(self.threshold), np.inf):  # that of the last iteration mostly suffices
+        for limit in (with_ties(self.threshold), np.inf):
             rows = {key: row for row, key in enumerate(keys) if key not in self._values}
             if rows:
                 new_keys, new = list(rows), patterns[list(rows.values())]

@@ -1,7 +1,7 @@
 """The Polyceptron, a perceptron for polyhedral sets: Algorithms 1 (batch) and 2 (online), and the estimator.
 
 The cell of a sample is the face with the least score, h(x) = min_k W_k·x̃ with x̃ = (x, 1), and a sample of
-label y, +1 inside, is misclassified if y h(x) < 0. Both algorithms are subgradient descent on the criterion
+label y, +1 inside, is misclassified if y h(x) ≤ 0. Both algorithms are subgradient descent on the criterion
 E_P = Σ [-y h(x)]_+, over the faces W (K, m+1), bias last: Algorithm 1 takes steps for all samples,
 Algorithm 2 for one sample at a time. Multiplying all faces by a positive factor changes no prediction.
 
@@ -72,7 +72,7 @@ _iterate = kernel("polyceptron_iterate", "sweep: Sweep; first: i8; last: i8; ste
 
 
 class _Sweeps:
-    """Faces as padded columns (m+1, L) for the compiled sweeps."""
+    """The faces of a run, in the form that the compiled sweeps change: W (m+1, L), padded columns."""
 
     def __init__(self, W: Vector):
         self.n_faces, self.W = len(W), in_lanes(W)
@@ -90,7 +90,10 @@ class _Sweeps:
         )  # fmt: skip
 
     def iterate(self, sweep: Sweep, calls: list[tuple[int, int]], step: float, update: Vector) -> None:
-        """Make an iteration of Algorithm 1: move the faces by the update, and compute the next update."""
+        """Make an iteration of Algorithm 1: move the faces by the update, and compute the next update.
+
+        calls: the stretches of samples, (first, last), for one compiled call each.
+        """
         _clear(sweep)
         for first, last in calls:
             _iterate(sweep, first, last, step, update)
@@ -114,13 +117,13 @@ def solve_batch(
     sweep, update = state.sweep(rows, y, c), np.zeros_like(state.W)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
-    def run_pass() -> tuple[dict[str, float], bool]:
+    def iterate() -> tuple[dict[str, float], bool]:
         state.iterate(sweep, calls, step, update)
         _, mistakes, norm = sweep.tally.tolist()
         return {"norm": norm}, norm < threshold or mistakes == 0
 
     numbers = range(max_iter + 1)
-    return _run("batch", "iteration", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
+    return _run("batch", "iteration", numbers, iterate, state, sweep, pocket, patience, Clock(time_limit))
 
 
 def solve_online(
@@ -139,11 +142,11 @@ def solve_online(
 
     def run_pass() -> tuple[dict[str, float], bool]:
         mistakes = machine.pass_through(sweep, used, rows)
-        machine.iterate(sweep, calls, 0.0, np.zeros_like(machine.W))
+        machine.iterate(sweep, calls, 0.0, np.zeros_like(machine.W))  # only evaluates the faces
         return {"made": mistakes}, mistakes == 0
 
     numbers = range(1, max_iter + 1)
-    return _run("online", "pass", numbers, run_pass, machine, sweep, W, pocket, patience, Clock(time_limit))
+    return _run("online", "pass", numbers, run_pass, machine, sweep, pocket, patience, Clock(time_limit))
 
 
 class OnlinePolyceptron(_Sweeps):
@@ -187,15 +190,19 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
 
 def _run(
     name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]],
-    state: _Sweeps, sweep: Sweep, W: Vector, pocket: bool, patience: int | None, clock: Clock,
+    state: _Sweeps, sweep: Sweep, pocket: bool, patience: int | None, clock: Clock,
 ) -> Solution:  # fmt: skip
     """Repeat `run_pass` until it has converged or a limit is reached.
 
     The solution has the last faces or, with `pocket`, those with the fewest mistakes. (The loop of
-    :mod:`polyopt.optim.rounds` keeps the lowest objective instead.) `run_pass` returns entries of the record,
-    and True if the algorithm has converged.
+    :mod:`polyopt.optim.rounds` keeps the lowest objective instead.)
+
+    unit, numbers: key and values of the passes' number in the history.
+    run_pass: a function that changes the faces of `state`, and leaves the criterion and the mistakes of the
+        new faces in the tally of `sweep`. It returns further entries of the record, and True if the algorithm
+        has converged.
     """
-    criterion, fewest, idle_passes = np.inf, np.inf, 0
+    W, criterion, fewest, idle_passes = state.faces, np.inf, np.inf, 0
     history: list[dict[str, float]] = []
     status = Status.ITERATION_LIMIT
     try:
@@ -277,10 +284,10 @@ class Polyceptron(PolyhedralClassifier):
     dimensions it takes seconds. For more samples a gap remains, which is wide in ten dimensions or more. The
     certificate reports HiGHS's bound as the solver's.
 
-    The objectives do not determine changes of the faces that alter no training sample's score. A feature that
-    is constant in training has the weight 0, equal features have equal weights, each normal is the shortest
-    with its scores, and a face without samples (without samples outside, for the exact variant) is a
-    constant; unless that leaves the box.
+    The objectives depend on the faces by the scores of the training samples alone. Of all faces with the same
+    scores the shortest are returned, so a feature that is constant in training has the weight 0, and equal
+    features have equal weights. A face without samples (without samples outside, for the exact variant) is
+    replaced by a constant. Neither is done if the faces would leave the box.
 
     ``partial_fit`` is Algorithm 2, with the samples' weights as factors of the step. The faces are not scaled
     after it.
@@ -383,7 +390,7 @@ class Polyceptron(PolyhedralClassifier):
     ) -> Solution:
         """Run Algorithm 1 or 2 from all starts, scale the faces, and return the best result."""
         passes = self.passes or PerceptronSettings()
-        shared: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "step": passes.step, "pocket": passes.pocket, "patience": passes.patience,
             "max_iter": self.max_iter,
         }  # fmt: skip
@@ -393,10 +400,12 @@ class Polyceptron(PolyhedralClassifier):
             rng = np.random.default_rng([seed, number])
             W = random_faces(X, y, c, self.n_faces, rng)
             if solver == "batch":
-                result = solve_batch(X, y, c, W, threshold=passes.threshold, time_limit=time_left, **shared)
+                result = solve_batch(
+                    X, y, c, W, threshold=passes.threshold, time_limit=time_left, **arguments
+                )
             else:
-                order = int(rng.integers(np.iinfo(np.int32).max))
-                result = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
+                order_seed = int(rng.integers(np.iinfo(np.int32).max))
+                result = solve_online(X, y, c, W, seed=order_seed, time_limit=time_left, **arguments)
             W = span.project(result["W"])
             W = without_idle_faces(X, W * best_scale(X, y, W, c))
             return replace(result, primal={"W": W}, objective=margin_error(X, y, W, c))
@@ -407,7 +416,7 @@ class Polyceptron(PolyhedralClassifier):
         from polyopt.polyhedral.lp_certificate import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
-        radius = max(self._asked["radius"], float(np.abs(W).max()))
+        radius = max(self._asked["radius"], float(np.abs(W).max()))  # "batch" and "online" have no box
         bound = self.solution_.bound if self.solver_ == "global" else None
         return certify_polyceptron(
             self._X, self._y, W, C=self._costs, u=u, radius=radius, global_bound=bound, tol=tol

@@ -1,8 +1,8 @@
 """The exact Polyceptron: a linear program for each face, and an integer program over all assignments.
 
-The objective is the margin error: every positive should have a margin of 1 at each face, and each negative at
-the face that it is assigned to, the one with the least score; the hinge losses are summed with their costs.
-:mod:`formulations.polyceptron` has the programs.
+The objective is the margin error: every positive (inside) should have a margin of 1 at each face, and each
+negative at the face that it is assigned to, the one with the least score; the hinge losses are summed with
+their costs. :mod:`formulations.polyceptron` has the programs.
 
 :class:`ExactPolyceptron` alternates between assignments and linear programs (majorise–minimise). It solves
 the dual programs, which have only m + 1 rows, one for each feature and the bias. A new assignment changes
@@ -53,20 +53,23 @@ class ExactPolyceptron(FacesByPrograms):
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         members = belonging(self.y, assignment, self.n_faces, "all")
-        faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.SOLVED, 0
+        faces, u, iterations = W.copy(), np.zeros_like(members), 0
+        statuses: list[Status] = []
         solve = self._solve_dual if self.engine == "highs" else self._solve_program
         for k in range(self.n_faces):
-            face_status, w, multipliers, count = solve(k, self.c * members[:, k], clock)
+            status, w, multipliers, count = solve(k, self.c * members[:, k], clock)
             iterations += count
-            status = worst_status(status, face_status)
+            statuses.append(status)
             if np.isfinite(w).all():
                 faces[k], u[:, k] = w, multipliers
-        return status, faces, {"margin": u}, iterations
+        return worst_status(*statuses), faces, {"margin": u}, iterations
 
     def _build(self) -> list[PersistentLP]:
         """Build the dual program of each face: columns u, s⁺ and s⁻; rows Σ_i u_i y_i x̃_i = s⁺ − s⁻.
 
-        Each face has its own model, since bases differ more between faces than between steps.
+        The multipliers of the rows are the face. Row j is multiplied by the unit of feature j, and u is
+        divided by the largest cost. Each face has its own model, since bases differ more between faces than
+        between steps.
         """
         gradients = sp.csc_array((lift(self.X) * self.y[:, None]).T) * self._units[:, None]
         box_costs, box = box_columns(self._units, self.radius)
@@ -75,6 +78,7 @@ class ExactPolyceptron(FacesByPrograms):
         return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
 
     def _solve_dual(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
+        """Return status, weights, multipliers and iterations of face k; `costs` are 0 for other samples."""
         if not self._models:
             self._models = self._build()
         model, n, unit = self._models[k], len(self.y), self.c.max()
@@ -85,7 +89,7 @@ class ExactPolyceptron(FacesByPrograms):
         return result.status, w, u, result.iterations
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
-        """Solve the explicit program of a face; its parameter C has the `costs`, 0 for other samples."""
+        """Return the same results of the explicit program; nan without a point."""
         if self._program is None:
             from formulations.polyceptron import cell
 
@@ -104,9 +108,11 @@ def solve_polyceptron_global(
 ) -> Solution:  # fmt: skip
     """Minimise the exact Polyceptron over all faces in the box |W| ≤ `radius` and all assignments.
 
-    The data have at most 1,000 samples, of both classes, +1 inside. The descents from `n_init` starts have a
-    tenth of the time limit. `first` returns the faces (K, m+1) of an additional first start; its argument is
-    the number of seconds left. Without a time limit HiGHS runs until the gap is closed.
+    X, y, C: at most 1,000 samples, their labels, of both classes, +1 inside, and their costs.
+    n_init: number of random starts of the alternation, which has a tenth of the time limit.
+    time_limit: in seconds; without it HiGHS runs until the gap is closed.
+    first: a function that returns the faces (K, m+1) of an additional first start; its argument is the number
+        of seconds left.
 
     In the solution, ``bound`` is that of HiGHS, between 0 and the objective, and the status is SOLVED if the
     relative gap is at most `tol`. ``duals`` has ``margin`` (n, K), for the assignment of W. ``iterations``
@@ -153,8 +159,8 @@ def _solve_integer_program(problem: ExactPolyceptron, W: Vector, tol: float, clo
     """Solve the integer program by HiGHS, starting from the faces W."""
     from formulations.polyceptron import mixed_integer, point_of, shares_between
 
-    # The convex combinations of the valid inequalities have three tenths of the remaining time.
-    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
+    # Convex combinations of positives near each negative, whose valid inequalities tighten the program.
+    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)  # in 0.3 of the remaining time
     program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
         "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),
@@ -163,9 +169,10 @@ def _solve_integer_program(problem: ExactPolyceptron, W: Vector, tol: float, clo
 
 
 def _improved(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
-    """Continue the descent from the faces W of HiGHS; return its result or the point, the lower of both.
+    """Continue the alternation from the faces W of HiGHS; return its result or the point, the lower of both.
 
-    It starts from the shortest optimal faces for the assignment of W, as W itself may be as large as the box.
+    If they are better than the point, it starts from the shortest optimal faces for the assignment of W, as W
+    itself may be as large as the box.
     """
     W = np.clip(W, -problem.radius, problem.radius)
     if problem.value(W) >= point.objective:

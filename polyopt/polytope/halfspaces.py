@@ -7,7 +7,9 @@ programs are equilibrated: rows and columns are scaled to size one by powers of 
 origin is moved into the set, and lengths are divided by the size of the set. A number counts as zero
 relative to the rounding of W x + b, not to a fixed tolerance.
 
-Everywhere W (K, m) are the normals and b (K,) the offsets.
+Everywhere W (K, m) are the normals and b (K,) the offsets. The *slack* of face k at x is −(W_k x + b_k). With
+A, rows, columns = :func:`_equilibrated` (W), the point x = centre + columns · length · u satisfies a face if
+A_k u ≤ rows_k · slack_k(centre) / length.
 """
 
 from dataclasses import dataclass
@@ -23,13 +25,13 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
 from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
-_MIN_CUT = 1e-8  # relative to a face's distance from the centre, below which it is redundant
-_MAX_FEATURES = 8  # for corners and volume; the number of corners grows exponentially
-_MAX_VERTICES = 200_000  # by the upper bound theorem
-_MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
+_MIN_CUT = 1e-8  # smallest cut of a face that is not redundant, relative to its distance from the centre
+_MAX_FEATURES = 8  # largest number for corners and volume; the number of corners grows exponentially
+_MAX_VERTICES = 200_000  # largest number of corners, by the upper bound theorem
+_MIN_DISTANCE = 1e-9  # smallest distance of two corners, relative to the polytope's width
 # The tightest tolerances that HiGHS accepts.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_PROOF_TOL = 1e-8  # relative residuals and gap of an optimum
+_PROOF_TOL = 1e-8  # largest relative residual and gap of an optimum
 _UNBOUNDED = 3  # scipy's status of a linear program
 
 
@@ -60,12 +62,12 @@ def inner_ball(W: Array, b: Array) -> Ball:
     if not len(W):
         return Ball(np.zeros(m), np.inf)
     A, rows, columns = _equilibrated(np.column_stack([W, norms]))
-    centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
+    centre = np.zeros(m)
+    cost = np.append(np.zeros(m), 1.0)  # the last unknown is the radius
     sizes = np.abs(rows * b)
-    length = float(np.median(sizes[sizes > 0])) if sizes.any() else 0.0
-    for _ in range(6):  # each time around a better centre
+    length = float(np.median(sizes[sizes > 0])) if sizes.any() else 1.0
+    for _ in range(6):  # each time around a better centre, in a smaller unit of length
         limits = -rows * (W @ centre + b)
-        length = length or 1.0  # 0 if all faces pass through the origin
         optimum = _maximise(cost, A, limits / length)
         if np.isinf(optimum.value):
             capped = _maximise(cost, np.vstack([A, cost]), np.append(limits / length, 1.0))
@@ -73,22 +75,21 @@ def inner_ball(W: Array, b: Array) -> Ball:
         centre = centre + columns[:-1] * length * optimum.point[:-1]
         radius = columns[-1] * length * optimum.point[-1]
         active = optimum.multipliers > 0
-        slack = -rows * (W @ centre + b)
-        noise = 16 * _EPS * rows * (np.abs(W) @ np.abs(centre) + np.abs(b))
-        tight = np.max(np.abs(slack[active]), initial=0.0)
-        if tight <= np.max(noise[active], initial=0.0):
+        distance = np.max(np.abs(rows * (W @ centre + b))[active], initial=0.0)
+        if distance <= np.max((rows * _rounding(W, b, centre))[active], initial=0.0):
             return Ball(centre, 0.0)
-        if tight > 1e-3 * length:
+        if distance > 1e-3 * length:  # HiGHS's tolerance is at most 1e-7 of it
             break
-        length = tight  # the set is small relative to the unit of length: repeat with a smaller unit
+        length = distance
     return Ball(centre, float(radius))
 
 
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
     """Return a mask of the faces that can be removed together without changing the set.
 
-    The first of faces that differ only in length stays, as does a face that no solver can decide on. In an
-    empty set the other faces contradict each other, and no proper subset of them does.
+    Face k is redundant if max W_k x + b_k subject to the other faces is at most 0. The first of faces that
+    differ only in length stays, as does a face whose linear program is not solved. In an empty set the other
+    faces contradict each other, and no proper subset of them does.
     """
     is_proper = W.any(axis=1) | (b > 0)  # other faces, 0·x + b ≤ 0, hold everywhere
     if not is_proper.all():
@@ -103,20 +104,18 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
             redundant[k] = True
             redundant[k] = inner_ball(W[~redundant], b[~redundant]).radius < 0
         return redundant
-    slack, noise = _slack(W, b, ball.centre)
     A, rows, _ = _equilibrated(W)
-    length = _common_length(rows * slack)
+    distances, length = _scaled_slack(W, b, ball.centre, rows)
+    noise = rows * _rounding(W, b, ball.centre) / length
     for k in reversed(range(len(W))):
         others = ~redundant
         others[k] = False
-        distance = rows[k] * slack[k] / length
-        cap = 2.0 * distance + 1.0
-        limits = np.append(rows[others] * slack[others] / length, cap)
+        cap = 2.0 * distances[k] + 1.0  # keeps the program bounded
         try:
-            reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
+            reach = _maximise(A[k], np.vstack([A[others], A[k]]), np.append(distances[others], cap)).value
         except _UnsolvedError:
             continue
-        redundant[k] = reach <= distance * (1.0 + _MIN_CUT) + rows[k] * noise[k] / length
+        redundant[k] = reach <= distances[k] * (1.0 + _MIN_CUT) + noise[k]
     return redundant
 
 
@@ -126,6 +125,7 @@ def is_bounded(W: Array) -> bool:
     A = _equilibrated(W)[0][W.any(axis=1)]
     if len(A) <= m or np.linalg.matrix_rank(A) < m:
         return False
+    # A has full rank: if A d ≤ 0 and d ≠ 0, some A_k d is negative.
     box = np.vstack([np.eye(m), -np.eye(m)])
     limits = np.append(np.zeros(len(A)), np.ones(2 * m))
     return bool(_maximise(-A.sum(axis=0), np.vstack([A, box]), limits).value <= _MIN_CUT)
@@ -135,13 +135,11 @@ def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
     """Return the lowest and highest value of each feature in a set that is not empty."""
     m = W.shape[1]
     centre = inner_ball(W, b).centre
-    slack, _ = _slack(W, b, centre)
     A, rows, columns = _equilibrated(W)
-    length = _common_length(rows * slack)
-    limits = rows * slack / length
+    limits, length = _scaled_slack(W, b, centre, rows)
     reach = np.array([[_maximise(sign * e, A, limits).value for e in np.eye(m)] for sign in (-1.0, 1.0)])
-    low, high = reach * columns * length
-    return centre - low, centre + high
+    below, above = reach * columns * length
+    return centre - below, centre + above
 
 
 # -- corners and volume ------------------------------------------------------------------------
@@ -154,6 +152,7 @@ def check_size(n_faces: int, n_features: int) -> None:
             f"corners and volume are worked out for at most {_MAX_FEATURES} features, and this polytope "
             f"has {n_features}: the number of corners grows too fast; section() fixes all features but a few"
         )
+    # McMullen: the largest number of corners of n_faces faces, with halves of n_features rounded down and up.
     low, high = n_features // 2, n_features - n_features // 2
     most = comb(n_faces - high, low) + comb(n_faces - low - 1, high - 1)
     if most > _MAX_VERTICES:
@@ -197,7 +196,7 @@ def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     active = (distance <= _MIN_DISTANCE).T
     is_corner = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in active]
     corners = points[is_corner] + centre
-    if corners.shape[1] == 2:
+    if corners.shape[1] == 2:  # counter-clockwise
         around = corners - corners.mean(axis=0)
         return corners[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
     return corners[np.lexsort(np.round(corners, 9).T[::-1])]
@@ -230,7 +229,7 @@ class _UnsolvedError(RuntimeError):
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded."""
     size = np.abs(cost).max(initial=0.0)
-    if not len(A) or not size:
+    if not len(A) or not size:  # no constraint, or the objective 0
         return _Optimum(np.inf if size else 0.0, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
     # The dual simplex fails on some easy programs of free variables (status Unknown).
@@ -273,13 +272,17 @@ def _or_one(sizes: Array) -> Array:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def _slack(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
-    """Return the slack of each face at the centre (times ‖W_k‖), and its rounding."""
-    noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
-    return np.maximum(-(W @ centre + b), 0.0), noise
+def _rounding(W: Array, b: Array, x: Array) -> Array:
+    """Return a bound (K,) on the rounding error of W x + b."""
+    return np.asarray(16 * _EPS * (np.abs(W) @ np.abs(x) + np.abs(b)))
 
 
-def _common_length(slack: Array) -> float:
-    """Return the geometric mean of the least and the median positive slack, as the unit of length."""
+def _scaled_slack(W: Array, b: Array, centre: Array, rows: Array) -> tuple[Array, float]:
+    """Return the slack (K,) of the faces at a point of the set, in equilibrated rows, and its unit of length.
+
+    The unit is the geometric mean of the least and the median positive slack.
+    """
+    slack = rows * np.maximum(-(W @ centre + b), 0.0)
     positive = slack[slack > 0]
-    return float(np.sqrt(positive.min()) * np.sqrt(np.median(positive))) if len(positive) else 1.0
+    length = float(np.sqrt(positive.min()) * np.sqrt(np.median(positive))) if len(positive) else 1.0
+    return slack / length, length

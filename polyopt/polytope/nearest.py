@@ -1,10 +1,14 @@
 """Nearest point of a region to a sample, by best-first branch and bound.
 
-A node has made some of the region's choices among rows (:mod:`polyopt.polytope.region`), and some of the
-question's choices among values of features. Its lower bound is the distance to the chosen rows, by a
-projection; the first node explored without an open choice is the optimum. The indicators of a categorical
-column, one of which is 1, are a choice among the categories. A missing number is a choice, too: it stays
-missing, at its imputed value, or becomes known, and its indicator becomes 0.
+There are two kinds of choices: those of the region, among rows (:mod:`polyopt.polytope.region`), and those of
+the question, among values of features. The indicators of a categorical column, one of which is 1, are a
+choice among the categories. A missing number is a choice, too: it stays missing, at its imputed value, or
+becomes known, and its indicator becomes 0.
+
+A node of the search has made some choices and left the others open. Its projection is the point nearest to
+the sample that satisfies the chosen rows and values; its distance is a lower bound for the node. If the
+projection satisfies all open choices, it is the optimum of the node. Nodes are explored in the order of their
+bounds, so the first optimum reached is that of the region.
 
 This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
@@ -30,9 +34,8 @@ class Part:
     """A part of a region, with multipliers that bound its distance from below, or prove it empty."""
 
     question: Question  #: the question with the bounds of this part
-    #: rows, multipliers: (r,), rows that hold in the part, and their multipliers.
-    rows: Rows
-    multipliers: Array
+    rows: Rows  #: rows that hold in the part
+    multipliers: Array  #: (r,), multipliers of the rows
     is_empty: bool = False  #: True if the multipliers are a ray
 
 
@@ -43,11 +46,10 @@ class Nearest:
     #: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with an
     #: incumbent.
     status: Status
-    point: Array | None  #: (m,), the point
-    #: distance, bound: its distance, in spreads, and a lower bound on the distance of the region.
-    distance: float
-    bound: float
-    rows: Rows  #: the rows of its case and of its choices
+    point: Array | None  #: (m,), the point; None if no point was found
+    distance: float  #: distance of the point, in spreads; inf without a point
+    bound: float  #: lower bound on the distance of the region, in spreads
+    rows: Rows  #: the rows of the point's case and choices
     solution: Solution | None  #: the projection on these rows, with its multipliers
     question: Question  #: the question with the bounds of the choices among categories
     nodes: int  #: number of projections
@@ -85,6 +87,16 @@ class _Projected(NamedTuple):
     question: Question
 
     @property
+    def is_empty(self) -> bool:
+        """True if no point satisfies the rows and bounds."""
+        return self.solution.status is Status.INFEASIBLE
+
+    @property
+    def part(self) -> Part:
+        """The part of the region that the rows and bounds leave."""
+        return Part(self.question, self.rows, self.solution["face"], self.is_empty)
+
+    @property
     def distance(self) -> float:
         """Distance from the sample, in spreads."""
         return float(np.sqrt(2.0 * self.solution.objective))
@@ -96,9 +108,10 @@ def nearest(question: Question, region: Region, *, max_nodes: int = 20_000) -> N
 
 
 class _Search:
-    """The open nodes: a heap of bound, number, node, and its projection once that is the optimum of a node.
+    """The state of the search.
 
-    parts: the parts of the region in the leaves, open and closed.
+    heap: the open nodes, as (bound, number, node, optimum of the node or None).
+    parts: the part of each leaf of the tree, open or empty; together they cover the region.
     """
 
     def __init__(self, question: Question, region: Region):
@@ -111,12 +124,12 @@ class _Search:
             self.push(0.0, start, nothing)
 
     def push(self, bound: float, node: _Node, part: Part, optimum: _Projected | None = None) -> None:
-        """Make a node open; if it has an optimum, its bound is the distance of that."""
+        """Make a node open."""
         self.parts[node] = part
         heapq.heappush(self.heap, (bound, next(self.numbers), node, optimum))
 
     def run(self, max_nodes: int) -> Nearest:
-        """Explore the nodes by their bounds, until the first has its optimum."""
+        """Explore the nodes in the order of their bounds, until the first of them has an optimum."""
         while self.heap:
             bound, _, node, optimum = heapq.heappop(self.heap)
             if optimum is not None:
@@ -124,31 +137,29 @@ class _Search:
             if self.nodes >= max_nodes:
                 return self.dive(node, bound)
             projected = self.solve(node)
-            if projected is None:
+            part = projected.part
+            if projected.is_empty:
+                self.parts[node] = part
                 continue
+            del self.parts[node]
             distance = projected.distance
             children = list(self.children(node, projected.solution["z"], projected.question))
-            part = self.parts.pop(node)
             if not children:
                 self.push(distance, node, part, self.completed(node, projected))
-            for bound, child, row in children:
-                child_part = part if row is None or bound <= distance else self.half_space(row)
-                self.push(max(distance, bound), child, child_part)
+            for row_distance, child, row in children:
+                child_part = part if row is None or row_distance <= distance else self.half_space(row)
+                self.push(max(distance, row_distance), child, child_part)
         return self.without_point(Status.INFEASIBLE, np.inf)
 
     def half_space(self, row: Rows) -> Part:
-        """Return the half-space of one row as a part."""
+        """Return the half-space of one row as a part, with the multiplier of the projection on it."""
         q = self.question
         size = float(np.sum((row.W[0] * q.spread) ** 2))
-        amount = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
-        return Part(q, row, np.array([amount]), is_empty=not size)
+        multiplier = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
+        return Part(q, row, np.array([multiplier]), is_empty=not size)
 
-    def without_point(self, status: Status, bound: float) -> Nearest:
-        rows, parts = Rows.together((), len(self.question.x)), tuple(self.parts.values())
-        return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
-
-    def solve(self, node: _Node) -> _Projected | None:
-        """Return the projection on the chosen rows of a node; None if the node is empty."""
+    def solve(self, node: _Node) -> _Projected:
+        """Return the projection on the chosen rows of a node."""
         self.nodes += 1
         case, q = self.region.cases[node.case], self.question
         chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
@@ -159,13 +170,13 @@ class _Search:
                 places, values = choice.options[option]
                 low[places] = high[places] = values
         q = replace(q, low=low, high=high)
-        solution = project(q, rows.W, rows.b)
-        is_empty = solution.status is Status.INFEASIBLE
-        self.parts[node] = Part(q, rows, solution["face"], is_empty)
-        return None if is_empty else _Projected(solution, rows, q)
+        return _Projected(project(q, rows.W, rows.b), rows, q)
 
     def completed(self, node: _Node, projected: _Projected) -> _Projected:
-        """Return the projection with one more row of each open choice, which the point satisfies best."""
+        """Return the optimum of a node with a row of each open choice as well, the one it satisfies best.
+
+        The point stays the same up to rounding.
+        """
         if -1 not in node.chosen:
             return projected
         z, spread = projected.solution["z"], self.question.spread
@@ -173,26 +184,27 @@ class _Search:
             int(np.argmin(_beyond(rows, z, spread))) if k < 0 else k
             for rows, k in zip(self.region.cases[node.case].choices, node.chosen, strict=True)
         )
-        complete = replace(node, chosen=chosen)
-        projected = self.solve(complete) or projected
-        del self.parts[complete]  # the node's part contains it
-        return projected
+        complete = self.solve(replace(node, chosen=chosen))
+        return projected if complete.is_empty else complete
 
     def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node, Rows | None]]:
-        """Yield children that make one more choice, each with a bound, and the row whose distance that is.
+        """Yield (distance, child, row) for each option of an open choice that the projection z violates.
 
-        The node has no children if the point satisfies all open choices.
+        A choice among rows comes first: the one that z violates most. `distance` is that of the sample to the
+        row's half-space, in spreads. For a choice among values it is 0, and `row` is None. If z satisfies all
+        open choices, the node has no children.
         """
         case = self.region.cases[node.case]
-        worst, place = _MIN_VIOLATION, -1
-        for number, rows in enumerate(case.choices):
-            if node.chosen[number] < 0:
-                violation = float(np.min(_beyond(rows, z, q.spread), initial=np.inf))
-                worst, place = (violation, number) if violation > worst else (worst, place)
-        if place >= 0:
-            rows = case.choices[place]
+        violations = {
+            number: float(np.min(_beyond(rows, z, q.spread), initial=np.inf))
+            for number, rows in enumerate(case.choices)
+            if node.chosen[number] < 0
+        }
+        worst = max(violations, key=violations.__getitem__, default=-1)
+        if worst >= 0 and violations[worst] > _MIN_VIOLATION:
+            rows = case.choices[worst]
             for k, distance in enumerate(_beyond(rows, q.x, q.spread)):
-                chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
+                chosen = (*node.chosen[:worst], k, *node.chosen[worst + 1 :])
                 yield max(float(distance), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
         for number, choice in enumerate(q.choices):
@@ -203,13 +215,10 @@ class _Search:
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
-        """At the limit, follow the best child of each node to a point."""
-        parts = self.parts
+        """At the limit, follow the best child of each node to a point; the node stays a leaf."""
         while True:
-            self.parts = dict(parts)  # the nodes on this path are not leaves
             projected = self.solve(node)
-            self.parts = parts
-            if projected is None:
+            if projected.is_empty:
                 return self.without_point(Status.ITERATION_LIMIT, bound)
             children = list(self.children(node, projected.solution["z"], projected.question))
             if not children:
@@ -219,13 +228,20 @@ class _Search:
     def result(self, status: Status, bound: float, projected: _Projected) -> Nearest:
         """Return the result of a search that ends with this point."""
         solution, rows, question = projected
-        status = solution.status if status is Status.SOLVED else status
         distance, parts = projected.distance, tuple(self.parts.values())
         return Nearest(status, solution["z"], distance, bound, rows, solution, question, self.nodes, parts)
 
+    def without_point(self, status: Status, bound: float) -> Nearest:
+        """Return the result of a search that ends without a point."""
+        rows, parts = Rows.together((), len(self.question.x)), tuple(self.parts.values())
+        return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
+
 
 def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
-    """Return the distance of a point to each half-space, in spreads; negative inside, inf if it is empty."""
+    """Return the signed distance (r,) of a point to each row's half-space, in spreads; negative inside.
+
+    For a row of zeros, 0·z + b ≤ 0, it is inf if no point satisfies the row, else -inf.
+    """
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
-    flat = np.where(scores > 0.0, np.inf, -np.inf)
-    return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
+    of_zero_rows = np.where(scores > 0.0, np.inf, -np.inf)
+    return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), of_zero_rows)

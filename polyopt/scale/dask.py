@@ -39,10 +39,10 @@ from polyopt.scale.sources import Arrays, Source
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-_TASK_POLL_SECONDS = 0.5  # between two checks of the pending tasks
-_WORKER_POLL_SECONDS = 2.0  # between two checks of the workers
-_MAX_FAILURES = 100  # tasks of a fit or a fold whose worker was lost
-_SCHEDULER_SECONDS = 5.0  # without a reply, after which the scheduler is lost
+_TASK_POLL_SECONDS = 0.5  # time between two checks of the pending tasks
+_WORKER_POLL_SECONDS = 2.0  # time between two checks of the workers
+_MAX_FAILURES = 100  # largest number of tasks whose worker is lost, in one call of `_run`
+_SCHEDULER_SECONDS = 5.0  # time without a reply after which the scheduler counts as lost
 _MAX_SECONDS_WITHOUT_WORKERS = 60.0
 _LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
 
@@ -57,7 +57,7 @@ class _Tasks:
 
     def __init__(self, client: Client, parts: Sequence[Any]):
         self._client, self.parts, self._last_check = client, list(parts), -_WORKER_POLL_SECONDS
-        self._homes: dict[int, str] = {}  # of blocks that have one, the worker that keeps their state
+        self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty without states
 
     def _run(
         self, numbers: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
@@ -65,57 +65,58 @@ class _Tasks:
     ) -> dict[int, Any]:  # fmt: skip
         """Return the results by number.
 
-        send: sends tasks for some numbers, and returns those of each; a task has a list of their results.
+        send: sends tasks for some numbers, and returns the numbers of each task. The result of a task is the
+            list of the results of its numbers.
         RuntimeError: no worker or no scheduler for some time. OutOfTimeError: time is over.
         """
-        left, failures = list(numbers), 0
+        unsent, n_failures = list(numbers), 0
         results: dict[int, Any] = {}
-        under_way: dict[Future, list[int]] = {}
+        pending: dict[Future, list[int]] = {}
         try:
-            while left or under_way:
-                under_way |= send(left)
+            while unsent or pending:
+                if unsent:
+                    pending |= send(unsent)
                 if clock is not None:
                     clock.check()
-                ended = {future: under_way.pop(future) for future in self._ended(under_way)}
+                ended = {future: pending.pop(future) for future in self._ended(pending)}
                 for error in [future.exception() for future in ended if future.status == "error"]:
-                    failures += 1
-                    self._tolerate(error, failures)
+                    n_failures += 1
+                    self._tolerate(error, n_failures)
                 fetched = self._fetch([future for future in ended if future.status == "finished"], clock)
                 for future, group in ended.items():
-                    answered = zip(group, fetched.get(future.key, ()), strict=False)
-                    results |= {n: each for n, each in answered if not isinstance(each, Missing)}
-                left = [number for group in ended.values() for number in group if number not in results]
-                if left or (under_way and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
-                    left += [n for future in self._lost(under_way, left) for n in under_way.pop(future)]
+                    by_number = zip(group, fetched.get(future.key, ()), strict=False)  # () if not fetched
+                    results |= {n: result for n, result in by_number if not isinstance(result, Missing)}
+                unsent = [number for group in ended.values() for number in group if number not in results]
+                if unsent or (pending and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
+                    lost = self._check_workers(pending, unsent)
+                    self._cancel(lost)
+                    unsent += [number for future in lost for number in pending.pop(future)]
         finally:
-            self._cancel(list(under_way))
+            self._cancel(list(pending))
         return results
 
-    def _ended(self, under_way: Iterable[Future]) -> list[Future]:
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future:
+        """Send a task of its own key, so that Dask does not return the result of an equal one."""
+        key = f"polyopt-{uuid4().hex}"
+        return self._client.submit(function, *arguments, key=key, pure=False, **options)
+
+    def _ended(self, pending: Iterable[Future]) -> list[Future]:
         """Wait until all tasks have ended, or some time; return the tasks that have ended."""
         from distributed import wait
 
         with suppress(Exception):  # not all in that time, or some were cancelled
-            wait(list(under_way), timeout=_TASK_POLL_SECONDS)
-        return [future for future in under_way if future.status != "pending"]
+            wait(list(pending), timeout=_TASK_POLL_SECONDS)
+        return [future for future in pending if future.status != "pending"]
 
-    def _find_homes(self, *, rebalance: bool = True) -> None:
-        """Look at the workers; see :meth:`DaskBlocks._find_homes`."""
-        workers_of(self._client)
-        self._last_check = time.monotonic()
+    def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
+        """Return the pending tasks that must be sent again; RuntimeError if there are no workers.
 
-    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
-        """Find new homes; cancel and return the tasks whose blocks have got one.
-
-        Dask itself repeats tasks that have no home.
+        Dask itself repeats the tasks of a lost worker, unless they may run on that worker only.
         missing: numbers whose tasks have ended without a result.
         """
-        before = dict(self._homes)
-        self._find_homes(rebalance=False)
-        moved = {number for number, home in self._homes.items() if home != before.get(number)}
-        lost = [future for future, numbers in under_way.items() if moved.intersection(numbers)]
-        self._cancel(lost)
-        return lost
+        workers_of(self._client)
+        self._last_check = time.monotonic()
+        return []
 
     def _cancel(self, futures: list[Future]) -> None:
         if futures:
@@ -123,7 +124,7 @@ class _Tasks:
                 self._client.cancel(futures, force=True)
 
     def _tolerate(self, error: BaseException, failures: int) -> None:
-        """Raise an error, unless it is the loss of a worker and `failures` are not too many.
+        """Raise an error, unless it is the loss of a worker and `failures` is at most the largest number.
 
         Parts that have failed are computed again.
         """
@@ -133,7 +134,7 @@ class _Tasks:
             self._client.retry(failed)
 
     def _fetch(self, finished: list[Future], clock: Clock | None) -> dict[str, Any]:
-        """Return the available results of finished tasks by their keys."""
+        """Return the available results of finished tasks by their keys; {} if a home is lost meanwhile."""
         if not finished:
             return {}
         by_key = {future.key: future for future in finished}
@@ -157,7 +158,7 @@ class DaskExecutor(_Tasks, Executor):
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         _Tasks.__init__(self, client, parts)
         Executor.__init__(self, parts, names)
-        self._fit = uuid4().hex  # the begin of the names of its blocks on workers
+        self._fit = uuid4().hex  # prefix of the names of its blocks on workers
 
     def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
@@ -185,34 +186,30 @@ class DaskExecutor(_Tasks, Executor):
     ) -> tuple[Any, list[Any]]:  # fmt: skip
         """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
 
-        def send(_: list[int]) -> dict[Future, list[int]]:
+        def send(numbers: list[int]) -> dict[Future, list[int]]:
             last, results = (state, None), []
             for number, more in stops:
                 last = self._send(step, number, more, last)
-                results.append(self._client.submit(getitem, last, 1, key=_key(), pure=False))
-            return {self._client.submit(_end, last, results, key=_key(), pure=False): [0]}
+                results.append(self._submit(getitem, last, 1))
+            return {self._submit(_end, last, results): numbers}
 
         if not stops:
             return state, []
-        return self._run([0], lambda left: send(left) if left else {}, clock)[0]
+        return self._run([0], send, clock)[0]  # the whole chain is one task, number 0
 
     def _send(
         self, step: Callable[..., Any], number: int, arguments: tuple[Any, ...], last: Any = None
     ) -> Future:
-        """Send a task that takes a step on a block; `last` is the state and the result of the step before."""
-        return self._client.submit(
-            _take, step, self.parts[number], self._checksums[number], number, arguments, last,
-            key=_key(), pure=False,
-        )  # fmt: skip
+        """Send a task that takes a step on a block.
+
+        last: in a chain, the state and the result of the step before.
+        """
+        return self._submit(_take, step, self.parts[number], self._checksums[number], number, arguments, last)
 
 
 def _end(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, list[Any]]]:
-    """Return the final state of a chain, which comes with the last result, and all results."""
+    """Return the final state and all results of a chain, as the list of one result."""
     return [(last[0], results)]
-
-
-def _key() -> str:
-    return f"polyopt-{uuid4().hex}"
 
 
 def _take(
@@ -242,12 +239,11 @@ class DaskBlocks(_Tasks, Crew):
         _Tasks.__init__(self, client, parts)
         Crew.__init__(self)
         self._recipe, self._name, self._checksums = recipe, name, checksums
-        self._threads: dict[str, int] = {}  # of each worker
-        self._n_applied = dict.fromkeys(range(len(parts)), 0)  # changes of the log that blocks have applied
+        self._threads: dict[str, int] = {}  # by worker
+        self._n_applied = dict.fromkeys(range(len(parts)), 0)  # number of log entries that each block applied
+        self._numbers = list(range(len(parts)))
         # A block without a sample of the two classes has the result None, and is left out.
-        self._numbers = list(self._n_applied)
-        facts = self.ask("facts")
-        self._numbers = [number for number in self._numbers if facts[number] is not None]
+        self._numbers = [number for number, facts in enumerate(self.ask("facts")) if facts is not None]
 
     @property
     def count(self) -> int:
@@ -266,28 +262,37 @@ class DaskBlocks(_Tasks, Crew):
         return [found[number] for number in self._numbers]
 
     def _send_groups(self, numbers: list[int], ask: Change | None) -> dict[Future, list[int]]:
-        """Send tasks of blocks with one home, at one position of the log: a task for each thread."""
-        by_home: dict[tuple[str, int], list[int]] = {}
+        """Send the tasks of some blocks; return the blocks of each task.
+
+        The blocks of a task have one home, and have applied equally many log entries. There are as many such
+        tasks as the home has threads, if it has enough blocks.
+        """
+        alike: dict[tuple[str, int], list[int]] = {}
         for number in numbers:
-            by_home.setdefault((self._homes[number], self._n_applied[number]), []).append(number)
+            alike.setdefault((self._homes[number], self._n_applied[number]), []).append(number)
         sent = {}
-        for (home, _), blocks in by_home.items():
+        for (home, _), blocks in alike.items():
             size = -(-len(blocks) // self._threads.get(home, 1))
             for group in (blocks[k : k + size] for k in range(0, len(blocks), size)):
                 sent[self._send(group, ask)] = group
         return sent
 
     def _send(self, numbers: list[int], ask: Change | None) -> Future:
+        """Send a task of alike blocks, with the log entries that they have not applied."""
         begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
-        return self._client.submit(
+        return self._submit(
             answers, self._name, numbers, self._recipe, [self.parts[n] for n in numbers],
             [self._checksums[n] for n in numbers], self.log[begins:], begins, ask,
-            key=_key(), pure=False, workers=[home], retries=0,
+            workers=[home], retries=0,
         )  # fmt: skip
 
-    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
-        self._n_applied |= dict.fromkeys(missing, 0)
-        return super()._lost(under_way, missing)
+    def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
+        """Find new homes; return the pending tasks of blocks that have got one."""
+        self._n_applied |= dict.fromkeys(missing, 0)  # their homes may lack the blocks: send the whole log
+        before = dict(self._homes)
+        self._find_homes(rebalance=False)
+        moved = {number for number, home in self._homes.items() if home != before.get(number)}
+        return [future for future, numbers in pending.items() if moved.intersection(numbers)]
 
     def _find_homes(self, *, rebalance: bool = True) -> None:
         """Give every block a living home: its old one, a worker with its samples, or one with few blocks.
@@ -297,23 +302,20 @@ class DaskBlocks(_Tasks, Crew):
         self._threads = workers_of(self._client)
         workers = sorted(self._threads)
         max_blocks = -(-len(self.parts) // len(workers))
-        homes: dict[int, str] = {}
-        load = Counter(dict.fromkeys(workers, 0))
+        load = Counter(dict.fromkeys(workers, 0))  # blocks of each worker
+        settled = set()
         for number, home in self._homes.items():
             if home in workers and not (rebalance and load[home] >= max_blocks):
-                homes[number] = home
+                settled.add(number)
                 load[home] += 1
         holders = self._holders() if not self._homes else {}
-        for number in range(len(self.parts)):
-            if number not in homes:
-                candidates = [
-                    worker for worker in holders.get(number, ()) if load.get(worker, max_blocks) < max_blocks
-                ]
-                homes[number] = min(candidates or workers, key=lambda worker: (load[worker], worker))
-                load[homes[number]] += 1
-        for number in range(len(self.parts)):
-            if homes[number] != self._homes.get(number):
-                self._homes[number], self._n_applied[number] = homes[number], 0
+        for number in (n for n in range(len(self.parts)) if n not in settled):
+            candidates = [
+                worker for worker in holders.get(number, ()) if load.get(worker, max_blocks) < max_blocks
+            ]
+            home = min(candidates or workers, key=lambda worker: (load[worker], worker))
+            load[home] += 1
+            self._homes[number], self._n_applied[number] = home, 0
         self._last_check = time.monotonic()
 
     def _holders(self) -> dict[int, Sequence[str]]:

@@ -17,7 +17,7 @@ one. A family whose loss is "square" costs Σ_i C_i/2 (f_ik − mean of f_k)² i
 
 A weight w has the penalty h w² + l |w|, low ≤ w ≤ high; ``program.prices[k][j]`` has h, l, a count (0 here),
 low and high. It may be fixed at a breakpoint of its penalty: at low, at high, or at 0 if l > 0. With the
-multipliers m, β_i the signed sum of sample i's multipliers (``program.betas``) and X the features
+multipliers m, β_i the signed sum of sample i's multipliers at a face (``program.betas``) and X the features
 (``program.features``), the equations are
 
     2h w + l sign(w) = X'β      for a weight that is not fixed (for the penalty h w'Kw: 2h w = β),
@@ -25,9 +25,13 @@ multipliers m, β_i the signed sum of sample i's multipliers (``program.betas``)
     c − s f = ξ                 for an active constraint,
     Σ m = C                     for a positive slack with the cap C;
 
-other multipliers and slacks are 0. If h > 0, the first equation gives w, unless there are squares of scores;
-then the unknowns are multipliers and intercepts alone. The equations' residuals are affine in the unknowns,
-so that their values at 0 and at the unit vectors are the coefficients.
+other multipliers and slacks are 0. The unknowns are the free weights, the intercepts, the multipliers of
+active constraints and the positive slacks. Some are *eliminated*, that is computed from the others: a weight
+with h > 0 by the first equation (unless there are squares of scores, as then β depends on w); a positive
+slack with a single active constraint by the third one, and the multiplier of the constraint, which is C.
+
+The residuals of the equations are affine in the unknowns. So their values at 0, and the differences from them
+at the unit vectors, are the right-hand side and the columns of the linear system.
 """
 
 from collections.abc import Callable
@@ -168,8 +172,11 @@ def solve_active_set(
 class _ActiveSet:
     """The states of slacks and weights, and the point that follows from them.
 
-    W, b: weights and intercepts of all faces; pulls: X'β of each face; scores: those of W and b.
+    W, b: weights and intercepts of all faces.
+    pulls: X'β of each face, set by :meth:`solve_equations`.
+    scores: scores of the samples at each face.
     slacks: the slacks, with their states and multipliers.
+    is_eliminated: for each face, True for a weight that is computed from the other unknowns while it is free.
     fixed: for each face the breakpoint of each fixed weight, None for a free one.
     end_slopes: by (face, weight), the subgradient of a fixed weight if it is an end of the subdifferential of
         l|w|. Such a weight has a stationarity equation too, without which multipliers would be undetermined.
@@ -179,9 +186,10 @@ class _ActiveSet:
         self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction,
         options: Options,
     ):  # fmt: skip
-        self.options = options
-        self.program, self.W, self.b = program, [list(w) for w in W], list(b) or [_ZERO] * program.faces
-        self.pulls, self.scores = self.W, self._scores()
+        self.options, self.program = options, program
+        self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
+        self.pulls: list[Vector] = []
+        self.scores = self._scores()
         has_squares = any(row.loss == "square" for row in program.rows)
         self.is_eliminated = [[h > 0 and not has_squares for h, *_ in face] for face in program.prices]
         self.end_slopes: dict[tuple[int, int], Fraction] = {}
@@ -220,51 +228,56 @@ class _ActiveSet:
         """
         faces = range(self.program.faces)
         weights = list(product(faces, range(self.program.width)))
-        guess: dict[Key, Fraction] = {
+        guess: dict[Key, Fraction] = {  # the unknowns, with their present values
             ("w", k, j): self.W[k][j]
             for k, j in weights
             if self.fixed[k][j] is None and not self.is_eliminated[k][j]
         }
         guess |= {("b", k): self.b[k] for k in faces if self.program.intercept}
         for u, slack in enumerate(self.slacks):
-            if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
+            if not slack.is_capped:
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 guess |= {("xi", u): slack.xi} if slack.is_positive else {}
-        most = self.options.max_equations
-        if len(guess) > most:
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {most} are solved for")
-        slopes = {  # of l|w| at free weights, by face and weight
+        limit = self.options.max_equations
+        if len(guess) > limit:
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
+        slopes = {  # l sign(w), by face and weight
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in weights
         } | self.end_slopes
         zeros = dict.fromkeys(guess, _ZERO)
-        base = self._residuals(zeros, slopes)
-        columns = [self._residuals(zeros | {key: _ONE}, slopes) for key in guess]
-        A = [[v - start for v in line] for line, start in zip(zip(*columns, strict=True), base, strict=False)]
-        x = solve(A, [-v for v in base], list(guess.values())) if A else []
+        at_zero = self._set_point(zeros, slopes)
+        at_units = [self._set_point(zeros | {key: _ONE}, slopes) for key in guess]
+        lines = zip(zip(*at_units, strict=True), at_zero, strict=False)  # none without unknowns
+        A = [[v - constant for v in line] for line, constant in lines]
+        x = solve(A, [-v for v in at_zero], list(guess.values())) if A else []
         values = zeros | dict(zip(guess, x, strict=False))
-        self._residuals(values, slopes)
+        self._set_point(values, slopes)
         have_own_slacks = all(len(slack.faces) == 1 for slack in self.slacks)
         for k in faces:  # an intercept in none of the equations is put into the middle of the optimal ones
             is_undetermined = not any(key[0] == "m" and key[2] == k for key in guess)
             if self.program.intercept and is_undetermined and have_own_slacks:
                 values["b", k] = self._middle_intercept(k)
-                self._residuals(values, slopes)
+                self._set_point(values, slopes)
 
-    def _residuals(self, values: dict[Key, Fraction], slopes: dict[tuple[int, int], Fraction]) -> Vector:
-        """Compute the point from the values of the unknowns, and return the residuals of the equations."""
-        program, residuals = self.program, Vector()
+    def _set_point(self, values: dict[Key, Fraction], slopes: dict[tuple[int, int], Fraction]) -> Vector:
+        """Compute the point from the values of the unknowns, and return the residuals of the equations.
+
+        slopes: the slope of l|w| at each weight, by face and weight.
+        """
+        program, residuals = self.program, list[Fraction]()
         for u, slack in enumerate(self.slacks):
             slack.xi = values.get(("xi", u), _ZERO)
             slack.multipliers = dict.fromkeys(slack.faces, _ZERO)
             for k in slack.active:
                 slack.multipliers[k] = slack.cap if slack.is_capped else values["m", u, k]
         self.b = [values.get(("b", k), _ZERO) for k in range(program.faces)]
-        for (k, fixed), j in product(enumerate(self.fixed), range(program.width)):
-            self.W[k][j] = values.get(("w", k, j), fixed[j] or _ZERO)
+        weights = list(product(range(program.faces), range(program.width)))
+        for k, j in weights:
+            self.W[k][j] = values.get(("w", k, j), self.fixed[k][j] or _ZERO)
         betas = program.betas(self.multipliers())
         is_kernel = program.shape == "kernel"
         self.pulls = betas if is_kernel else [program.features.pull(beta)[0] for beta in betas]
-        for k, j in product(range(program.faces), range(program.width)):
+        for k, j in weights:
             slope = self.pulls[k][j] - slopes[k, j]
             if self.fixed[k][j] is None and self.is_eliminated[k][j]:
                 self.W[k][j] = slope / (2 * program.prices[k][j][0])
@@ -282,7 +295,8 @@ class _ActiveSet:
 
     def _middle_intercept(self, k: int) -> Fraction:
         """Return the middle of the interval of optimal intercepts, if all multipliers are at their bounds."""
-        lower, upper = Vector(), Vector()
+        lower: Vector = []
+        upper: Vector = []
         for slack in self.slacks:
             # A satisfied constraint with s = 1 bounds the intercept from below, and so does a violated one
             # with s = -1.
@@ -311,22 +325,17 @@ class _ActiveSet:
         """
         h, l1, _, low, high = self.program.prices[k][j]
         w, fixed = self.W[k][j], self.fixed[k][j]
-        # In the subdifferential of l |w| at an optimum between low and high
-        slope = self.pulls[k][j] - 2 * h * w
+        slope = self.pulls[k][j] - 2 * h * w  # at an optimum in the subdifferential of l |w|
 
-        def move(breakpoint_: Fraction | None, value: Fraction) -> Change:
-            # Fix the weight at a breakpoint, or free it (None), and set its value.
-            def change() -> None:
-                self.fixed[k][j], self.W[k][j] = breakpoint_, value
-
-            return change
+        def set_state(breakpoint_: Fraction | None, value: Fraction) -> None:
+            self.fixed[k][j], self.W[k][j] = breakpoint_, value
 
         if fixed is None:
             if not low <= w <= high:
                 bound = low if w < low else high
-                return [move(bound, bound)]
+                return [partial(set_state, bound, bound)]
             has_changed_sign = l1 and w * slope < 0  # its equation had the slope l sign(w) for the old w
-            return [move(_ZERO, _ZERO)] if has_changed_sign else []
+            return [partial(set_state, _ZERO, _ZERO)] if has_changed_sign else []
         tol = Fraction(l1 + 1) / 10**9  # within it the slope counts as at the end of the subdifferential
         largest, least = (l1 if w >= 0 else -l1), (l1 if w > 0 else -l1)  # ends of the subdifferential
         # The weight increases if the slope is above the largest subgradient, decreases if below the least.
@@ -337,7 +346,7 @@ class _ActiveSet:
             if can_move and excess > 0:
                 if excess <= tol:
                     return [partial(self.end_slopes.__setitem__, (k, j), end)]
-                return [move(None, w or sign)]
+                return [partial(set_state, None, w or sign)]  # the sign of w determines its slope
         return []
 
 
