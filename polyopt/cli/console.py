@@ -170,6 +170,7 @@ def sentences_at_once() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)  # of one library by another
         warnings.showwarning = show
         yield
 

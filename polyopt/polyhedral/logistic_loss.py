@@ -69,12 +69,12 @@ class EntryPenalty:
 
     up: Array  # soft threshold above 0: λ, or infinity if the sign is forbidden
     down: Array  # soft threshold below 0
-    labels: NDArray[np.int64]  # group of each entry; all biases are in one
+    groups: NDArray[np.int64]  # group of each entry; all biases are in one
     norm_weights: Array  # (groups,) τ, or 0
 
     def at(self, mask: Mask) -> "EntryPenalty":
         """Return the penalty on the entries of a mask."""
-        return EntryPenalty(self.up[mask], self.down[mask], self.labels[mask], self.norm_weights)
+        return EntryPenalty(self.up[mask], self.down[mask], self.groups[mask], self.norm_weights)
 
     @property
     def has_kink(self) -> Mask:
@@ -84,7 +84,7 @@ class EntryPenalty:
     def norms(self, v: Array) -> Array:
         """Return the norm (groups,) of each group."""
         return np.asarray(
-            np.sqrt(np.bincount(self.labels.ravel(), (v * v).ravel(), minlength=len(self.norm_weights)))
+            np.sqrt(np.bincount(self.groups.ravel(), (v * v).ravel(), minlength=len(self.norm_weights)))
         )
 
     def value(self, v: Array) -> float:
@@ -96,7 +96,7 @@ class EntryPenalty:
         """Return the term of the norms with sqrt(v² + e²) in place of |v|, and its gradient."""
         norms, weights = self.norms(np.hypot(v, e)), self.norm_weights
         by_norm = np.divide(weights, norms, out=np.zeros_like(norms), where=weights > 0.0)
-        return float(weights @ norms), by_norm[self.labels] * v
+        return float(weights @ norms), by_norm[self.groups] * v
 
     def shrunk(self, v: Array) -> Array:
         """Soft-threshold the entries, and then the norms of the groups."""
@@ -105,7 +105,7 @@ class EntryPenalty:
             return entries
         norms = self.norms(entries)
         reduced = np.maximum(norms - self.norm_weights, 0.0)
-        return entries * np.divide(reduced, norms, out=np.zeros_like(norms), where=norms > 0.0)[self.labels]
+        return entries * np.divide(reduced, norms, out=np.zeros_like(norms), where=norms > 0.0)[self.groups]
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class FaceLoss:
         """The penalty and the sign constraints (K, m+1) of the entries of faces."""
         signs = np.pad(self.owners.required_signs(self.penalty.signs), ((0, 0), (0, 1)))
         l1 = np.append(np.full(self.X.shape[1], self.penalty.l1), 0.0)
-        labels = np.broadcast_to(np.append(self.penalty.groups, self.penalty.n_groups), self.shape)
+        groups = np.broadcast_to(np.append(self.penalty.groups, self.penalty.n_groups), self.shape)
         return EntryPenalty(
-            np.where(signs < 0, np.inf, l1), np.where(signs > 0, np.inf, l1), labels,
+            np.where(signs < 0, np.inf, l1), np.where(signs > 0, np.inf, l1), groups,
             np.append(np.full(self.penalty.n_groups, self.penalty.group), 0.0),
         )  # fmt: skip
 
@@ -233,11 +233,11 @@ class FaceLoss:
 
 
 def score_loss(
-    S: Array, c: Array, plus: Mask, first: int, own_softness: float, other_softness: float
+    S: Array, c: Array, plus: Mask, n_minus: int, own_softness: float, other_softness: float
 ) -> tuple[float, Array, Array]:
     """Return the loss Σ c ln(1 + e^ξ), and its derivatives R (n, K) by the scores and a (n,) by ξ.
 
-    S (n, K): scores; the first `first` columns are the faces of class -1.
+    S (n, K): scores; the first `n_minus` columns are the faces of class -1.
     c, plus (n,): weights, and True for samples of class +1.
     own_softness, other_softness: as in :meth:`FaceLoss.smooth`.
     """
@@ -247,9 +247,9 @@ def score_loss(
     if other_softness != own_softness:
         t_minus = np.where(plus, other_softness, own_softness)
         t_plus = np.where(plus, own_softness, other_softness)
-    minus, minus_shares = _soft_maximum(s[:first], t_minus)
-    maximum, plus_shares = _soft_maximum(s[first:], t_plus)
-    xi = sign * (minus - maximum)
+    max_minus, minus_shares = _soft_maximum(s[:n_minus], t_minus)
+    max_plus, plus_shares = _soft_maximum(s[n_minus:], t_plus)
+    xi = sign * (max_minus - max_plus)
     a = c * expit(xi)
     R = np.concatenate([minus_shares, -plus_shares])
     R *= sign * a

@@ -255,13 +255,13 @@ def minimise_model(
     ridges (k,): ρ, below every eigenvalue of H; equal within a group of features.
     tol: the gap (:func:`model_gap`) at which to stop.
     """
-    members, counts = np.argsort(penalty.labels, kind="stable"), np.bincount(penalty.labels)
+    members, counts = np.argsort(penalty.groups, kind="stable"), np.bincount(penalty.groups)
     ends, norm_weights = np.cumsum(counts), penalty.norm_weights[: len(counts)]
     curvatures = np.zeros(len(counts))  # largest eigenvalue of each penalised group's block of H
     for g in np.flatnonzero((norm_weights > 0.0) & (counts > 0)):
         group = members[ends[g] - counts[g] : ends[g]]
         curvatures[g] = np.linalg.eigvalsh(H[np.ix_(group, group)])[-1]
-    is_smooth = ~penalty.has_kink & (penalty.norm_weights[penalty.labels] == 0.0)
+    is_smooth = ~penalty.has_kink & (penalty.norm_weights[penalty.groups] == 0.0)
     v, work = start.copy(), np.empty_like(start)
 
     def gradient_at(v: Array) -> Array:
@@ -314,10 +314,10 @@ def add_group_norms(
     """
     if not penalty.norm_weights.any():
         return M, gradient
-    labels = penalty.labels[used]
-    norms, weights = penalty.norms(v)[labels], penalty.norm_weights[labels]
+    groups = penalty.groups[used]
+    norms, weights = penalty.norms(v)[groups], penalty.norm_weights[groups]
     unit = np.divide(v[used], norms, out=np.zeros(len(used)), where=norms > 0.0)
     scale = np.divide(weights, norms, out=np.zeros(len(used)), where=norms > 0.0)
-    M = M - np.where(labels[:, None] == labels, (scale * unit)[:, None] * unit, 0.0)
+    M = M - np.where(groups[:, None] == groups, (scale * unit)[:, None] * unit, 0.0)
     M.flat[:: len(M) + 1] += scale
     return M, gradient + weights * unit

@@ -57,6 +57,7 @@ class Options:
     rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the samples' total weight
     first_round_samples: int = 3000  # largest training part of the first round, which only ranks structures
     one_split_min_samples: int = 3000  # number of samples from which the default is one split
+    validation_fraction: float = 0.25  # fraction of the samples for validation if there is one split
     three_folds_min_samples: int = 1000  # number from which it is three folds; below, five folds
     max_faces_always_tried: int = 4  # number of faces up to which the first round does not stop early
     second_round_structures: int = 3  # besides the best ones for each number of knots
@@ -430,13 +431,17 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         check_targets(type(self).__name__, labels)
         weights, codes = _weighted_classes(labels, checked_weights(sample_weight, samples), machine)
         splits = _splits(self.cv, samples, labels, codes, seed)
-        self.n_splits_, first, (train, validation) = len(splits), 0, splits[0]
+        self.n_splits_ = len(splits)
+        first = 0  # index of the split of the first round
+        train, validation = splits[0]
         if len(train) > OPTIONS.first_round_samples:
-            first, order = len(splits), np.random.default_rng(seed).permutation(train)
+            first = len(splits)
+            order = np.random.default_rng(seed).permutation(train)
             splits.append((order[: OPTIONS.first_round_samples], validation))
         penalty = (machine.penalty or FacePenalty()).of_features(
             samples.shape[1], list(getattr(self, "feature_names_in_", ()))
         )
+        # By the number of knots of each feature.
         hinges, penalties, parts = {}, {}, {}
         knots: dict[int, Array | None] = {}
         for n in _knot_numbers(self.n_knots):
@@ -447,10 +452,10 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
                 counts, columns = [len(each) for each in hinges[n].knots_], np.arange(samples.shape[1])
                 penalties[n] = penalty.of_features(np.append(columns, np.repeat(columns, counts)))
             parts[n] = [_parts(features, codes, weights, penalties[n], *rows) for rows in splits]
+        pair_weight = float(2.0 * weights.sum() / (codes.max() + 1))  # mean weight of two of the classes
         search = Search(
-            parts, knots, range(self.n_splits_), first, float(2.0 * weights.sum() / (codes.max() + 1)),
-            self.max_faces, self.numbers, seed,
-        )  # fmt: skip
+            parts, knots, range(self.n_splits_), first, pair_weight, self.max_faces, self.numbers, seed
+        )
         search.run()
         self.cv_results_ = search.results()
         best = search.best()
@@ -462,15 +467,15 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         self.best_params_ = best._asdict()
         numbers = self.numbers if best.numbers is None else best.numbers
         machine.set_params(n_faces=best.n_faces, ridge=best.ridge, max_numbers=numbers)
-        n = best.n_knots
-        if (counts_of_features := knots[n]) is None:
+        counts_of_features = knots[best.n_knots]
+        if counts_of_features is None:
             return machine
         machine.count_knots(counts_of_features)
         if penalty.signs.any():
-            machine.set_params(penalty__signs=penalties[n].signs)
+            machine.set_params(penalty__signs=penalties[best.n_knots].signs)
         if penalty.group:
-            machine.set_params(penalty__feature_groups=penalties[n].groups)
-        return Pipeline([("hinges", hinges[n]), ("machine", machine)])
+            machine.set_params(penalty__feature_groups=penalties[best.n_knots].groups)
+        return Pipeline([("hinges", hinges[best.n_knots]), ("machine", machine)])
 
     @property
     def status_(self) -> Status:
@@ -552,7 +557,7 @@ def _splits(
     folds = max(2, min(3 if n >= OPTIONS.three_folds_min_samples else 5, smallest_class))
     splitter: Any = StratifiedKFold(folds, shuffle=True, random_state=seed)
     if n >= OPTIONS.one_split_min_samples:
-        splitter = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+        splitter = StratifiedShuffleSplit(1, test_size=OPTIONS.validation_fraction, random_state=seed)
     return [(used[train], used[validation]) for train, validation in splitter.split(used, codes[used])]
 
 

@@ -241,15 +241,17 @@ class _ClaimTree(L0Tree):
     def _describe(self, parent: _Seen | None, j: int, fixed: Marks, u: Vector) -> _Seen:
         """Record a child, with the multipliers of the larger bound: its own or those of `parent`."""
         units, entry = self._on_grid(u), dict[str, Any]()
-        bound, old = bound_of(self.problem, fixed, units * self.unit), None
-        if parent is not None:
-            above, old, _ = parent
-            above["weight"] = j
-            entry = above.setdefault("ways", [{}, {}])[int(fixed[j] == ON)]
-            old_bound = bound_of(self.problem, fixed, old * self.unit)
-            units, bound = (units, bound) if bound > old_bound else (old, old_bound)
-        if units is not old:
-            entry["rows"] = {"margin": [self._changes(units, old)]}
+        bound = bound_of(self.problem, fixed, units * self.unit)
+        if parent is None:
+            entry["rows"] = {"margin": [self._changes(units, np.zeros_like(units))]}
+        else:
+            parent.entry["weight"] = j
+            entry = parent.entry.setdefault("ways", [{}, {}])[int(fixed[j] == ON)]
+            parent_bound = bound_of(self.problem, fixed, parent.u * self.unit)
+            if bound > parent_bound:
+                entry["rows"] = {"margin": [self._changes(units, parent.u)]}
+            else:  # multipliers that the entry does not have are its parent's
+                units, bound = parent.u, parent_bound
         self.nodes_seen.append(_Seen(entry, units, bound))
         return self.nodes_seen[-1]
 
@@ -265,7 +267,7 @@ class _ClaimTree(L0Tree):
         units[order] -= np.diff(reduction, prepend=0)
         return units
 
-    def _changes(self, u: Integers, parent_u: Integers | None) -> dict[str, Any]:
-        """Return the multipliers that differ from the parent's, in the file's format."""
-        changed = np.flatnonzero(u if parent_u is None else u != parent_u)
+    def _changes(self, u: Integers, parent_u: Integers) -> dict[str, Any]:
+        """Return the multipliers that differ from the parent's, of the root from 0, in the file's format."""
+        changed = np.flatnonzero(u != parent_u)
         return {"at": changed.tolist(), "is": [numeral(v) for v in (u[changed] * self.unit).tolist()]}
