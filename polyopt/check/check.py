@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from math import inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
@@ -130,9 +130,20 @@ def ln(x: Fraction) -> Fraction:
 
 
 def exp(top: int, den: int) -> int:
-    """Return exp(top / den) for top <= 0, as a whole number of UNIT that is off by less than one."""
-    power = DIGITS.exp(DIGITS.divide(Decimal(top), Decimal(den)))
-    return int(DIGITS.to_integral_value(DIGITS.multiply(power, Decimal(UNIT.denominator))))
+    """Return exp(top / den) for top <= 0, as a whole number of UNIT that is off by less than one.
+
+    exp(x / 2^16), by 13 terms of its series in units of 2^-160, is squared 16 times. The terms are off by
+    less than 2^-155 together; a square doubles the error at most and adds a unit, so it ends below 2^-138.
+    """
+    if top < -90 * den:
+        return 0  # exp(-90) < UNIT / 2
+    x, power, term = (top << 144) // den, 1 << 160, 1 << 160
+    for j in range(1, 14):
+        term = (term * x >> 160) // j
+        power += term
+    for _ in range(16):
+        power = power * power >> 160
+    return power + (1 << 31) >> 32
 
 
 def soft_max(t: Vector, sharp: Fraction = ONE) -> Fraction:
@@ -278,33 +289,40 @@ class Features:
             self.become_kernel(told)
 
     def become_kernel(self, told: Json) -> None:
-        """Put k(x_i, x_j) in the place of x_ij; exp is rounded to a whole number of UNIT."""
+        """Make `column(j)`, which has k(x_i, x_j) for all i; exp is rounded to a whole number of UNIT."""
         coef0, degree = ZERO, 1
         if self.kind == "poly":
             coef0, degree = number(told["coef0"]), typed(int, told["degree"])
         (scale, shift), den = common_denominator([number(told["gamma"]) / self.den**2, coef0])
         demand(scale > 0 and 1 <= degree <= 20, "a number of the kernel is out of range")
-        self.is_norm = shift >= 0
-        half: list[list[int]] = []  # row i has the places up to i; the matrix is symmetric
-        for i, (places, values) in enumerate(self.rows):
-            x = [0] * self.width
-            for j, value in zip(places, values):
-                x[j] = value
-            half.append([sum(map(mul, z, map(x.__getitem__, at))) for at, z in self.rows[: i + 1]])
+        self.is_norm, m = shift >= 0, self.width
+        squares = [sum(map(mul, x, x)) for _, x in self.rows]
+
+        @cache
+        def column(j: int) -> list[int]:
+            x = [0] * m
+            for k, value in zip(*self.rows[j]):
+                x[k] = value
+            products = [sum(map(mul, z, map(x.__getitem__, at))) for at, z in self.rows]
+            if self.kind == "poly":
+                return [(scale * p + shift) ** degree for p in products]
+            return [exp(scale * (2 * p - a - squares[j]), den) for p, a in zip(products, squares)]
+
+        self.column, self.width = column, len(squares)
         if self.kind == "poly":
-            self.den, half = den**degree, [[(scale * p + shift) ** degree for p in row] for row in half]
+            self.den = den**degree
         else:
-            self.den, self.unit, squares = UNIT.denominator, UNIT, [row[-1] for row in half]
-            for row, a in zip(half, squares):
-                row[:] = [exp(scale * (2 * p - a - b), den) for p, b in zip(row, squares)]
-        self.width = len(half)
-        every = range(self.width)
-        self.rows = [(every, [half[max(i, j)][min(i, j)] for j in every]) for i in every]
+            self.den, self.unit = UNIT.denominator, UNIT
 
     def scores(self, w: Vector) -> tuple[Vector, Fraction]:
         """Return the scores of weights w, without b, and a bound on the error of each."""
         factors, den = common_denominator(w)
-        sums = (sum(map(mul, x, map(factors.__getitem__, at))) for at, x in self.rows)
+        sums = [0] * len(self.rows)
+        if self.is_kernel:
+            for j, factor in enumerate(factors):
+                sums = [v + factor * k for v, k in zip(sums, self.column(j))] if factor else sums
+        else:
+            sums = [sum(map(mul, x, map(factors.__getitem__, at))) for at, x in self.rows]
         return [Fraction(v, den * self.den) for v in sums], self.unit * sum(map(abs, w))
 
     def pull(self, beta: Vector) -> tuple[Vector, Fraction]:
