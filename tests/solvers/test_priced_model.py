@@ -73,7 +73,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
 
 def test_curvature_and_slope_of_lengths_are_those_of_differences():
     rng, _, penalty, v, _, H = drawn("group")
-    v[np.isin(penalty.labels, 1)] = 0.0  # a group that is out of use
+    v[np.isin(penalty.groups, 1)] = 0.0  # a group that is out of use
     used = np.flatnonzero(v)
 
     def lengths(u):
