@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 from polyopt import CrossEntropySettings
 from polyopt.cli import app
+from polyopt.cli.console import sentences_at_once
 from polyopt.compare import METHODS, find_method
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
@@ -33,6 +35,15 @@ from polyopt.verify import Check
 
 def run(*arguments):
     return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def test_warnings_are_said_once_and_deprecations_not(capsys):
+    """What a library deprecates in another one is nothing for users; a warning is one sentence."""
+    with sentences_at_once():
+        for _ in range(2):
+            warnings.warn("scale the features", UserWarning, stacklevel=1)
+            warnings.warn("oneOf is deprecated", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: scale the features\n"
 
 
 def blobs(n=60, seed=0):

@@ -220,7 +220,9 @@ def test_other_versions_and_other_contents_are_named(tmp_path):
     refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
 
 
-@pytest.mark.parametrize(("name", "value"), [("l1", 0.5), ("signs", [1, -1]), ("max_features", 1)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("l1", 0.5), ("signs", [1, -1]), ("max_features", 1), ("calibration", "sigmoid")]
+)
 def test_a_parameter_that_is_no_more_is_refused_unless_it_changed_nothing(tmp_path, name, value):
     machine, path = SPLA1(1).fit(points(2), np.repeat([0, 1], 8)), tmp_path / "m.skops"
     setattr(machine, name, None if name != "l1" else 0.0)
