@@ -130,20 +130,6 @@ def kind_of(source: Source) -> str:
     return "is not UTF-8 text; save it with that encoding"
 
 
-def text_kind(source: Source) -> str:
-    """Guess the kind of a text that is no table, as a clause for a message, or nothing."""
-    beginning = source.beginning().lstrip()[:200].lower()
-    kinds = {
-        "JSON": beginning.startswith(("[{", "[[", "{")),
-        "ARFF": beginning.startswith(("@relation", "%")),
-        "HTML or XML": beginning.startswith(("<!doctype", "<html", "<?xml")),
-    }
-    found = [name for name, fits in kinds.items() if fits]
-    if beginning.startswith("#"):
-        return "; the first line seems to be a comment, which is not read: remove it"
-    return f"; it seems to be {found[0]}: save it as CSV" if found else ""
-
-
 def _packing(beginning: bytes) -> str | None:
     """Return the ending of compressed files with these first bytes, or None."""
     for magic, ending in _MAGIC.items():

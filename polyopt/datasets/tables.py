@@ -10,11 +10,9 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from polyopt.base.text import first_of
 from polyopt.datasets.dataset import Dataset, Labels
 from polyopt.datasets.preparation import Impute, table_preparation
-from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open_source, text_kind
+from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open_source
 
 # float() would also take "1_000", "nan" and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -31,7 +29,6 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no n
 _LIMITS = np.iinfo(np.int64)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie
-_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re.IGNORECASE)
 _NO_LABEL = ("", "nan")  # in small letters
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
@@ -80,19 +77,6 @@ def labels_of_text(cells: list[str]) -> Labels:
         if len(set(numbers.values())) == len(different) and all(map(_fits, numbers.values())):
             return np.array([numbers[cell] for cell in cells], dtype=np.int64)
     return np.array(cells, dtype=str)
-
-
-def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs of different labels that may be the same: one number, or one word in two cases."""
-    first: dict[Decimal | str, str] = {}
-    pairs = []
-    for cell in sorted(set(cells)):
-        key: Decimal | str = " ".join(normalize("NFKC", cell).casefold().split())
-        if len(cell) < 50 and _NUMBER.fullmatch(cell):
-            key = Decimal(cell)
-        pairs += [(first[key], cell)] if key in first else []
-        first.setdefault(key, cell)
-    return pairs
 
 
 def _fits(number: int) -> bool:
@@ -163,8 +147,6 @@ def separator_of(source: Source, given: str | None) -> str:
                 f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
             )
         return separator
-    if (named := _separator_line(source)) is not None:
-        return named
     lines = [line for line in source.beginning().splitlines() if line.strip()][:20]
 
     def score(separator: str) -> tuple[int, int, int]:
@@ -181,16 +163,6 @@ def separator_of(source: Source, given: str | None) -> str:
     return max(_SNIFFED, key=score)
 
 
-def _separator_line(source: Source) -> str | None:
-    """Return the separator that a first line such as ``sep=;`` of a spreadsheet names, or None."""
-    with source.text() as stream:
-        try:
-            found = _SEPARATOR_LINE.fullmatch(stream.readline(16))
-        except UnicodeDecodeError:
-            return None
-    return None if found is None else found[1]
-
-
 def first_cells(source: Source, separator: str | None = None) -> list[str]:
     """Return the cells of the first row that is not blank, if any; `separator` as in :func:`read_csv`."""
     return next(records(source, separator_of(source, separator)), (0, 0, []))[2]
@@ -198,19 +170,17 @@ def first_cells(source: Source, separator: str | None = None) -> list[str]:
 
 def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str]]]:
     """Yield first and last line number, and stripped cells, of every row that is not blank."""
-    skipped = int(_separator_line(source) is not None)
     with source.text() as stream:
-        reader = csv.reader(islice(stream, skipped, None), strict=True, delimiter=separator)
-        previous = skipped
+        reader = csv.reader(stream, strict=True, delimiter=separator)
+        previous = 0
         try:
             for row in reader:
-                first, previous = previous + 1, reader.line_num + skipped
+                first, previous = previous + 1, reader.line_num
                 cells = list(map(str.strip, row))
                 if cells not in ([], [""]):
                     yield first, previous, cells
         except csv.Error as error:
-            kind = text_kind(source) if previous == skipped else ""
-            raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
+            raise DataFileError(source.path, str(error), previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
 
@@ -257,8 +227,7 @@ def find_layout(
         raise DataFileError(
             source.path,
             "has one column; features and a label, separated by commas, semicolons or tabs, are expected "
-            "(option separator); rows of label index:value are read from a file named .svm"
-            f"{text_kind(source)}",
+            "(option separator); rows of label index:value are read from a file named .svm",
             line,
         )
     place = _place(source, target, cells)
@@ -350,14 +319,6 @@ def read_csv(
     if isinstance(target, int):
         _check_header(table)
     y = labels_of_text(table.labels)
-    if y.dtype.kind == "U" and (pairs := alike(table.labels)):
-        label, other = pairs[0]
-        more = f", as {len(pairs) - 1} more" if len(pairs) > 1 else ""
-        warnings.warn(
-            f"{table.source.path}: the labels {label!a} and {other!a} are two classes{more}, but may be "
-            "meant as one; if they are, write them alike",
-            stacklevel=2,
-        )
     layout, name = table.layout, table.source.name
     return Dataset(
         name, table.X, y, label_names(y), layout.names, f"Read from the table {name}.",
@@ -389,7 +350,7 @@ def read_table(
         return numeric
     rows = list(_rows(source, layout))
     if not rows:
-        raise DataFileError(source.path, f"holds a header and no rows{text_kind(source)}")
+        raise DataFileError(source.path, "holds a header and no rows")
     lines, cells = [line for line, _ in rows], list(zip(*(row for _, row in rows), strict=True))
     columns = [_column(cells[i], decimal) for i in layout.features]
     chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
