@@ -102,20 +102,6 @@ def _check_formulations() -> None:
 
 _check_formulations()
 
-_GONE = {
-    "FaceSearch": "use GridSearchCV of scikit-learn over n_faces; polytope_.redundant marks faces to drop",
-    "L1Point": "fit for each penalty__l1 in turn",
-    "PolytopeSearch": "use GridSearchCV of scikit-learn over C, sgd__perplexity and inside_label",
-    "centre_prices": "the multipliers of a cap, letter s in duals_, are the rates",
-    "certify_cpm_hard": "use certify_program on the programs of formulations.cpm_margins",
-    "certify_solution": "use certify(program, (X, y), solution)",
-    "certify_soft_rmm": "use certify_rmm with D=",
-    "dask": "fit polyopt.SVM(kernel='linear') and others to Dask's collections, or with executor='dask'",
-    "l1_path": "fit for each penalty__l1 in turn",
-    "large": "fit polyopt.SVM(kernel='linear') and others to the sources of polyopt.scale",
-}
-"""Public names of earlier versions, and what to use instead."""
-
 
 @cache
 def _homes() -> dict[str, str]:
@@ -132,8 +118,7 @@ def __getattr__(name: str) -> Any:
         return import_module("polyopt.datasets")
     if not name.startswith("_") and name in _homes():
         return getattr(import_module(_homes()[name]), name)
-    remedy = f": {_GONE[name]}" if name in _GONE else ""
-    raise AttributeError(f"module 'polyopt' has no attribute {name!r}{remedy}")
+    raise AttributeError(f"module 'polyopt' has no attribute {name!r}")
 
 
 def _is_read_by_help() -> bool:

@@ -28,11 +28,6 @@ class Status(Enum):
     def __str__(self) -> str:
         return self.value
 
-    @classmethod
-    def of_name(cls, name: str) -> "Status":
-        """Return the member of this name; in models of earlier versions SOLVED was named OPTIMAL."""
-        return cls["SOLVED" if name == "OPTIMAL" else name]
-
 
 @dataclass(frozen=True, repr=False)
 class Solution(Shown):
@@ -83,7 +78,7 @@ class Solution(Shown):
         return {**self.__dict__, "status": self.status.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({**state, "status": Status.of_name(state["status"])})
+        self.__dict__.update({**state, "status": Status[state["status"]]})
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return the value of the variable, or the multipliers of the row, called `name`."""

@@ -232,13 +232,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty, "sgd": SGDSettings}
-    _moved: ClassVar[dict[str, str]] = {  # parameters of earlier versions
-        **{name: f"penalty__{name}" for name in FacePenalty().get_params()},
-        **{name: f"sgd__{name}" for name in SGDSettings().get_params()},
-        "double_sided": "give inside_label='both' for two polytopes",
-        "ties": "a tie of votes is always broken by the sum of the scores",
-    }
-
     # -- fitting -----------------------------------------------------------------------------
 
     def _validate_params(self) -> None:
@@ -297,12 +290,6 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _asked_sgd(self) -> SGDSettings:
         """The SGD settings of the last fit; before the first one, those of the parameter `sgd`."""
         return getattr(self, "_asked", {}).get("sgd", self.sgd) or SGDSettings()
-
-    @classmethod
-    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:  # translates parameters of `_moved`
-        if values.pop("double_sided", False):
-            values["inside_label"] = BOTH
-        return super()._with_moved(values)
 
     def fit(
         self, X: SamplesLike | CollectionLike, y: ArrayLike | CollectionLike | None = None,

@@ -42,14 +42,9 @@ _HOMES = {
     "svmlight": ("is_svmlight", "read_svmlight"),
     "tables": ("read_csv", "read_table"),
 }
-_GONE = ("make_bananas", "make_checkerboard", "make_ringnorm", "make_two_spirals")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _GONE:
-        raise AttributeError(f"{name} has gone: take make_moons or another set of sklearn.datasets")
-    if name == "features_of":
-        raise AttributeError("features_of has gone: call the transform of the fitted preparation")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "generators")

@@ -42,7 +42,7 @@ from polyopt.base.text import visible
 from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.estimators.collections import CollectionLike, heading_of, is_collection, map_rows
-from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
+from polyopt.estimators.parameters import Settings, check_parameters
 from polyopt.estimators.status import FINE, solutions_of, warn
 from polyopt.estimators.validation import (
     check_targets,
@@ -117,7 +117,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _settings: ClassVar[dict[str, type[Settings]]] = {}  # class of each parameter that is a group of them
-    _moved: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and their replacement
 
     # -- methods of a subclass ---------------------------------------------------------------
 
@@ -187,7 +186,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``penalty__l1`` sets one parameter in a copy of its group."""
-        refuse_moved(type(self), params)
         grouped: dict[str, dict[str, Any]] = {}
         for name in list(params):
             group, _, part = name.partition("__")
@@ -224,31 +222,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                 setattr(machine, name, getattr(self, name))
         machine._asked = machine.get_params(deep=False)
         return machine
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a saved model, with parameters of earlier versions moved into their groups."""
-        if not self._moved.keys().isdisjoint(state):
-            of_fit = self._with_moved(dict(state.get("_asked", {})))
-            state = self._with_moved(dict(state))
-            names = [name for name in of_fit if name in self._get_param_names()]
-            # Groups are the same objects in both: `_is_same` then counts them as unchanged since the fit.
-            state["_asked"] = {name: (state if name in self._settings else of_fit)[name] for name in names}
-        super().__setstate__(state)
-
-    @classmethod
-    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return values with the parameters of earlier versions replaced by groups of parameters."""
-        changes: dict[str, dict[str, Any]] = {name: {} for name in cls._settings}
-        for old, new in cls._moved.items():
-            group, _, part = new.partition("__")
-            if part and old in values:
-                changes[group][part] = values.pop(old)
-        for group, moved in changes.items():
-            if moved and group not in values:
-                default = cls._settings[group]().get_params()
-                is_default = all(_is_same(value, default[name]) for name, value in moved.items())
-                values[group] = None if is_default else cls._settings[group](**moved)
-        return values
 
     # -- fitting -----------------------------------------------------------------------------
 

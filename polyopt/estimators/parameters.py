@@ -5,15 +5,13 @@ and describes the parameters of several classifiers; the docstring of a classifi
 parameters and those that differ, and :func:`estimator` completes it from the bases.
 
 Parameters that belong together are the fields of one :class:`Settings` object. It has ``get_params``, so that
-a grid search can set ``penalty__l1``. A parameter of an earlier version that is such a field now is refused
-with a message (:func:`refuse_moved`).
+a grid search can set ``penalty__l1``.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import wraps
 from numbers import Integral
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -47,35 +45,11 @@ def estimator(cls: type[T]) -> type[T]:
 
     The docstring's sections Parameters and Attributes are completed from the bases' docstrings. An entry of
     the class replaces a base's entry of the same name.
-
-    If parameters of an earlier version have moved, the class has two tables. ``_moved`` maps the name of each
-    to the new name, ``group__field``, or to a sentence that says what to do instead. ``_settings`` maps the
-    name of a group to its :class:`Settings` class.
     """
     docstring = cls.__doc__
     declared = dataclass(eq=False, repr=False)(cls)
     declared.__doc__ = _completed(declared, docstring) if docstring else docstring
-    if getattr(declared, "_moved", None):
-        init: Callable[..., None] = declared.__init__
-
-        @wraps(init)
-        def checked(self: Any, *args: Any, **parameters: Any) -> None:
-            refuse_moved(type(self), parameters)
-            init(self, *args, **parameters)
-
-        declared.__init__ = checked  # type: ignore[method-assign]
     return declared
-
-
-def refuse_moved(cls: Any, names: Iterable[str]) -> None:
-    """Raise TypeError for a parameter of an earlier version; the message names the one to use instead."""
-    for name in names:
-        if (replacement := getattr(cls, "_moved", {}).get(name)) is not None:
-            group, _, field_name = replacement.partition("__")
-            if field_name:
-                settings = cls._settings[group].__name__
-                replacement = f"give {group}={settings}({field_name}=...), or set_params({replacement}=...)"
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {replacement}")
 
 
 def _completed(cls: type, docstring: str) -> str:

@@ -139,7 +139,6 @@ class HingeClassifier(KernelClassifier):
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: ClassVar[str]  # name of the program in certificates
-    _moved: ClassVar[dict[str, str]] = {"warm_start": "rmm_path starts each machine from the last one"}
     families_: Families = field(init=False)
     multipliers_: dict[str, NDArray[Any]] = field(init=False)  # (n,), by the names of the families
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
@@ -493,13 +492,10 @@ class HingeClassifier(KernelClassifier):
         return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        coef = vars(self).get("_v")
-        if coef is None:  # in files of earlier versions dual_coef_ has the coefficients
-            coef = self.dual_coef_[0]
         if not self.holds_data:  # only the samples of the expansion are left
-            return self._used, coef
-        used = np.flatnonzero(coef)
-        return used, coef[used]
+            return self._used, self._v
+        used = np.flatnonzero(self._v)
+        return used, self._v[used]
 
     def _drop_data(self, original: Self) -> None:
         super()._drop_data(original)

@@ -75,11 +75,6 @@ class RelativeMarginMachine(HingeClassifier):
     _bounded: Any = field(init=False, default=None)  # X_bounded
     _bounds_training: bool = field(init=False, default=True)  # bound_training
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
-    # Parameters of earlier versions, and their replacement.
-    _moved: ClassVar[dict[str, str]] = {
-        **HingeClassifier._moved,
-        "bound_training": "give fit(..., bound_training=False)",
-    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
         **shared("B"),

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import sys
 import zipfile
 from collections.abc import Callable, Collection, Iterator
@@ -25,55 +24,12 @@ from polyopt.models.model import Model
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-_FORMAT = "polyopt model, version 2"
+_FORMAT = "polyopt model, version 3"
 # A file that decompresses to more than this multiple of its size, and to more bytes than this, is refused.
 _MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
 _GROWN = "it would grow from {} to {} bytes, as no model does"
 _MAPPINGS = ("settings", "parameters", "claim", "data", "versions")  # of the facts
 _FOREIGN = "is not a model saved by 'polyopt fit'"
-# Removed parameters, each with the value at which it has no effect.
-_NEUTRAL = {"l1": 0.0, "group": 0.0, "signs": None, "max_features": None, "integers": None}
-_REMOVED: dict[tuple[str, str], Any] = {
-    (owner, name): neutral
-    for owner in ("SPLA1", "PLUME", "Polyceptron")
-    for name, neutral in _NEUTRAL.items()
-}
-for owner in ("ConvexPolytopeMachine", "LogisticPolytopes", "PCSLP", "PLUME", "Polyceptron", "SPLA1"):
-    _REMOVED[owner, "calibration"] = None
-_REMOVED["CrossEntropySVM", "l2"] = 0.0
-_REMOVED["ConvexPolytopeMachine", "ties"] = "scores"
-_GONE = {
-    "SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead",
-    "ScoreClassifier": "fit scikit-learn's CalibratedClassifierCV to a machine for its probabilities",
-}
-"""Removed classes, and their replacements."""
-# Modules of earlier versions that files name, and the modules that now have their classes.
-_MOVED = {
-    "formulations.families.families": "formulations.families",
-    "formulations.families.family": "formulations.families",
-    "formulations.solution": "formulations.language.solution",
-    "polyopt.estimators.cpm": "polyopt.cpm.estimator",
-    "polyopt.estimators.l0": "polyopt.sparse.estimator",
-    "polyopt.estimators.logistic_polytopes": "polyopt.polyhedral.logistic_estimator",
-    "polyopt.estimators.one_norm": "polyopt.sparse.one_norm_estimator",
-    "polyopt.estimators.pc_slp": "polyopt.polyhedral.pc_slp",
-    "polyopt.estimators.plume": "polyopt.polyhedral.plume",
-    "polyopt.estimators.polyceptron": "polyopt.polyhedral.polyceptron",
-    "polyopt.estimators.rmm": "polyopt.margin.rmm",
-    "polyopt.sparse.pattern_scores": "polyopt.sparse.cross_entropy",
-    "polyopt.estimators.sigma_svm": "polyopt.margin.sigma_svm",
-    "polyopt.estimators.spla1": "polyopt.polyhedral.spla1",
-    "polyopt.estimators.svm": "polyopt.margin.svm",
-    "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy",
-    "polyopt.outer.l0.scores": "polyopt.sparse.cross_entropy",
-    "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
-    "polyopt.outer.l0.settings": "polyopt.sparse.settings",
-    "polyopt.polyhedral.pc_slp_estimator": "polyopt.polyhedral.pc_slp",
-    "polyopt.polyhedral.plume_estimator": "polyopt.polyhedral.plume",
-    "polyopt.polyhedral.polyceptron_estimator": "polyopt.polyhedral.polyceptron",
-    "polyopt.polyhedral.polyceptron_online": "polyopt.polyhedral.polyceptron",
-    "polyopt.polyhedral.spla1_estimator": "polyopt.polyhedral.spla1",
-}
 _PROTOCOL = 2  # of skops; files of another are left to it
 _SKLEARN_STEPS = frozenset({
     "sklearn.compose._column_transformer.ColumnTransformer",
@@ -182,10 +138,8 @@ def _read(stream: IO[bytes]) -> Model:
         about = json.loads(content["about"])
         fields = (about[name] for name in ("feature_names", "target", "method", "facts"))
         return _checked(Model(content["pipeline"], *fields))
-    if version == "polyopt model, version 1":
-        raise _ForeignError("was saved by an early polyopt (model, version 1): fit the model again")
     if isinstance(version, str) and version.startswith("polyopt model, version "):
-        raise _ForeignError(f"was saved by a later polyopt ({version}), which this one cannot read")
+        raise _ForeignError(f"was saved by another polyopt ({version}): fit the model again")
     raise _ForeignError(f"{_FOREIGN} of this version")
 
 
@@ -238,24 +192,9 @@ def _check_texts(array: IO[bytes]) -> None:
             )
 
 
-def _renamed(stream: IO[bytes]) -> IO[bytes]:
-    """Return the archive with today's module names in place of earlier versions' (``_MOVED``)."""
-    with zipfile.ZipFile(stream) as archive:
-        old = archive.read("schema.json").decode()
-        schema = re.sub(r'(?<="__module__": ")[^"]+', lambda name: _MOVED.get(name[0], name[0]), old)
-        if schema == old:
-            return stream
-        renamed = io.BytesIO()
-        with zipfile.ZipFile(renamed, "w") as made:
-            for member in archive.infolist():
-                data = schema.encode() if member.filename == "schema.json" else archive.read(member)
-                made.writestr(member.filename, data)
-    return renamed
-
-
 def _content(stream: IO[bytes]) -> Any:
     """Return the content of a file; skops reads what our reader does not know, with its checks."""
-    trusted, stream = _own_types(), _renamed(stream)
+    trusted = _own_types()
     with suppress(UnknownContentError):
         return read_archive(stream, trusted)
     import skops.io
@@ -265,12 +204,9 @@ def _content(stream: IO[bytes]) -> Any:
         return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:
         foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
-        for home, _, name in (one.rpartition(".") for one in foreign):
-            if name in _GONE and home.startswith("polyopt."):
-                raise _RefusedError(f"this version has no {name} any more: {_GONE[name]}") from None
         if all(name.startswith("polyopt.") for name in foreign):
             raise _ForeignError(
-                f"was saved by an earlier polyopt, as it holds {', '.join(foreign)}, which there is no more: "
+                f"was saved by another polyopt, as it holds {', '.join(foreign)}, which there is not here: "
                 "fit the model again"
             ) from None
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
@@ -297,19 +233,7 @@ def _checked(model: Model) -> Model:
         is_whole = names is None or len(names) == model.n_features
     if not is_whole:
         raise _ForeignError(f"{_FOREIGN}, or it is damaged: its parts are not those of a model")
-    _check_parameters(model.estimator)
     return model
-
-
-def _check_parameters(estimator: "BaseEstimator") -> None:
-    """Refuse a machine that was fitted with a removed parameter."""
-    kind = type(estimator).__name__
-    for (owner, name), neutral in _REMOVED.items():
-        if kind == owner and np.any(vars(estimator).get(name, neutral) != neutral):
-            raise _ForeignError(
-                f"holds a {kind} that was fitted with {name}, which it no longer has: fit it again without, "
-                "or load it with the polyopt that saved it"
-            )
 
 
 # -- archives without skops ---------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class CrossEntropyResult:
         return {**self.__dict__, "status": self.status.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({**state, "status": Status.of_name(state["status"])})
+        self.__dict__.update({**state, "status": Status[state["status"]]})
 
 
 def cross_entropy_minimize(

@@ -131,9 +131,6 @@ class LogisticPolytopes(FaceClassifier):
 
     _models_probabilities: ClassVar[bool] = True
     _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty}
-    _moved: ClassVar[dict[str, str]] = {
-        name: f"penalty__{name}" for name in ("l1", "signs", "group", "feature_groups")
-    }
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_knots",)
     _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), True for a face of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
@@ -155,7 +152,8 @@ class LogisticPolytopes(FaceClassifier):
     def _validate_params(self) -> None:
         super()._validate_params()
         for name, default in FacePenalty().get_params().items():
-            if name not in self._moved and getattr(self.penalty or FacePenalty(), name) != default:
+            is_taken = name in ("l1", "signs", "group", "feature_groups")
+            if not is_taken and getattr(self.penalty or FacePenalty(), name) != default:
                 raise ValueError(f"LogisticPolytopes has no {name}: leave penalty__{name} at {default!r}")
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import combinations
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -368,12 +368,6 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     refit: bool = True
     time_limit: float | None = None
     verbose: bool | int = False
-    _moved: ClassVar[dict[str, str]] = {
-        "max_numbers": "the largest number of weights, biases and knots is numbers=",
-        "budget": "the search is limited by time_limit=",
-        "n_init": "a structure has one start; LogisticPolytopes(n_init=...) is for the last fit",
-        "n_jobs": "give it to the estimator, LogisticPolytopes(n_jobs=...)",
-    }
 
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the settings, then fit the classifier to all data.
@@ -481,7 +475,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     def status_(self) -> Status:
         """TIME_LIMIT or INTERRUPTED if the search was cut short, else the status of the last fit."""
         check_is_fitted(self)
-        return Status.of_name(self._status)
+        return Status[self._status]
 
     @property
     def n_numbers_(self) -> int:

@@ -560,10 +560,6 @@ class PLUME(PolyhedralClassifier):
         "decision": [StrOptions({"posterior", "polytope"})],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"em": EMSettings}
-    _moved: ClassVar[dict[str, str]] = {
-        **{name: f"em__{name}" for name in EMSettings().get_params()},
-        "init": "the starts are random faces",
-    }
     _models_probabilities: ClassVar[bool] = True
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:

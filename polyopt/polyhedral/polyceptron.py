@@ -354,11 +354,6 @@ class Polyceptron(PolyhedralClassifier):
         "passes": [PerceptronSettings, None],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"passes": PerceptronSettings}
-    _moved: ClassVar[dict[str, str]] = {
-        **{name: f"passes__{name}" for name in PerceptronSettings().get_params()},
-        "rule": 'Algorithm 1 is always the "corrected" one; as printed it ends at once',
-    }
-
     # -- fitting -----------------------------------------------------------------------------
 
     def _validate_params(self) -> None:

@@ -136,8 +136,3 @@ def test_two_lines_scale_changes_nothing_but_the_first_axis():
 def test_two_lines_refuses_bad_arguments(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         datasets.make_two_lines(**arguments)
-
-
-def test_a_set_that_has_gone_is_refused_with_another():
-    with pytest.raises(AttributeError, match=r"make_bananas has gone: take make_moons"):
-        datasets.make_bananas  # noqa: B018

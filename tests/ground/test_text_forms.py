@@ -195,6 +195,7 @@ def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
 
 # -- tables ----------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize(
     ("content", "target", "X", "y", "names"),
     [
