@@ -113,7 +113,7 @@ def test_cells_without_number_are_refused(name, samples):
     """A column of a frame that holds no numbers is named."""
     if callable(samples):
         samples = samples(pytest.importorskip("polars"))
-    with pytest.raises(ValueError, match="column '(length|width)'"):
+    with pytest.raises(ValueError, match=r"column '(length|width)'"):
         fit(name, samples, Y)
 
 

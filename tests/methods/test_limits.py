@@ -1,4 +1,4 @@
-"""Every method and solver at a limit or an interruption: a point is kept, its status and its proof are true."""
+"""Every method and solver at a limit or an interruption: the point is kept, status and proof are true."""
 
 import warnings
 
@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Status
 from polyopt import Claim
+from polyopt.base.progress import records_to
 
 by_case = pytest.mark.parametrize("case", CASES, ids=str)
 ENDED = {Status.SOLVED, Status.CONVERGED, Status.INACCURATE}
@@ -50,6 +51,24 @@ def test_stopped_at_once(case, data):
     assert {part.status for part in parts} <= {Status.INTERRUPTED, *ENDED}
     if data == "overlapping":
         assert_point_is_kept(case, machine, data)
+
+
+@by_case
+@pytest.mark.parametrize("record", [2, 3])
+def test_ctrl_c_in_solver(case, record):
+    """Ctrl-C when the solver has told of two iterates, or three, leaves its best point."""
+    told = []
+
+    def interrupt(state):
+        told.append(state)
+        if len(told) == record:
+            raise KeyboardInterrupt
+
+    with records_to(interrupt), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine = case.make(n_faces=1).fit(DATA["overlapping"].X, DATA["overlapping"].y)
+    assert_point_is_kept(case, machine, "overlapping")
+    assert machine.solution_.status is not Status.ITERATION_LIMIT
 
 
 @by_case
