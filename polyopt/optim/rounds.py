@@ -284,12 +284,12 @@ class _Run(Generic[State]):
         start = problem.judge(state)
         if start is not None:  # also revalues the previous stage's best point, by this stage's objective
             self.best = start.point
-            if not self.history:
-                self._record(problem.unit, start)
-        if self.status in _STOPPED:
-            return
-        self.status, idle = Status.ITERATION_LIMIT, 0
         try:
+            if start is not None and not self.history:
+                self._record(problem.unit, start)
+            if self.status in _STOPPED:
+                return
+            self.status, idle = Status.ITERATION_LIMIT, 0
             for _ in range(stage.max_iter):
                 if self.rounds_made >= self.max_iter:
                     return
@@ -299,13 +299,13 @@ class _Run(Generic[State]):
                 outcome = problem.round(state, self.clock.left)
                 state = outcome.following
                 self.rounds_made += 1
-                self._record(problem.unit, outcome)
                 value = outcome.point.objective
                 least = np.inf if self.best is None else self.best.objective
                 idle = 0 if self.best is None or value < least - stage.tol * abs(least) else idle + 1
                 # Of equal points the later one is kept, because it has multipliers for its assignment.
                 if self.best is None or value <= least + TIE * abs(least):
                     self.best, self.state = outcome.point, outcome.following
+                self._record(problem.unit, outcome)
                 status = self._final_status(outcome, idle >= stage.patience)
                 if status is not None:
                     self.status = status

@@ -82,8 +82,6 @@ def solve_logistic_polytopes(
     run_polish = _run_programs if method == "exact" else _run_newton
     last = run_polish(problem, best["W"], max_iter - descent_iterations, tol, clock.left)
     records = continued(last.history, "step", number, descent_iterations, seconds_before)
-    for record in records[-1:]:
-        tell(record)
     return replace(
         best, status=Status.CONVERGED if last.status is Status.SOLVED else last.status,
         primal={**last.primal, **support_entry}, duals=last.duals, objective=last.objective, bound=last.bound,
@@ -99,12 +97,12 @@ def _run_descent(problem: FaceLoss, W: Array, max_iter: int, time_limit: float |
     def note(softness: float, smoothed: float) -> None:
         record = {"step": len(records) + 1.0, "seconds": clock.seconds, "objective": np.nan}
         records.append({**record, "softness": softness, "smoothed": smoothed})
+        tell(records[-1])
 
     W, iterations = descend(problem, W, clock, max_total=max_iter, progress=note)
     value = problem.value(W)
     for record in records[-1:]:
         record["objective"] = value
-        tell(record)
     status = Status.CONVERGED if iterations < max_iter else Status.ITERATION_LIMIT
     if clock.is_over:
         status = Status.INTERRUPTED if clock.is_stopped else Status.TIME_LIMIT
