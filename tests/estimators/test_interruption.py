@@ -30,9 +30,7 @@ from polyopt.base.parallel import iter_joblib, run_tasks, time_share
 from polyopt.base.progress import records_to
 from polyopt.estimators.base import PairwiseClassifier, warn_of_interruption
 from polyopt.estimators.status import status_of
-from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
-from polyopt.sparse.expansion_classifier import ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
 
 MACHINES = [
@@ -77,35 +75,6 @@ def stopped_after(monkeypatch):
         monkeypatch.setattr(SVM, "_fit_binary", fit)
 
     return stop_after
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=repr)
-def test_a_stopped_clock_leaves_a_point_at_once(machine):
-    X, y = three()
-    for labels in (y > 0, y):
-        with running(Clock()) as clock, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            clock.stop()
-            fitted = clone(machine).fit(X, labels)
-        assert set(fitted.predict(X)) <= set(labels)
-        ends = np.atleast_1d(np.array(fitted.solution_, dtype=object)).ravel()
-        ends = [one for each in ends for one in (each if isinstance(each, list) else [each])]
-        assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.SOLVED, Status.CONVERGED}
-    # The point is one of the program's, and its certificate proves no more than is true of it.
-    reached = clone(machine).fit(X, y > 0).certificate()
-    with running(Clock()) as clock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clock.stop()
-        at_once = clone(machine).fit(X, y > 0)
-    proven = at_once.certificate()
-    assert proven.dual_value <= proven.primal_value
-    if isinstance(machine, HingeClassifier | ExpansionClassifier):  # the others' bounds are of an assignment
-        assert proven.primal_value >= reached.dual_value * (1 - 1e-9)
-        assert proven.dual_value <= reached.primal_value * (1 + 1e-9)
-        assert len(at_once.duals_) >= len(X)
-        assert at_once.solution_.objective == pytest.approx(proven.primal_value, rel=1e-6)
-        if at_once.solution_.solver.startswith("none"):  # nothing but an intercept, the best: that of most
-            assert at_once.predict(X).all()
 
 
 @pytest.mark.parametrize("how", ["raised", "stopped"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 from dataclasses import fields
@@ -10,7 +9,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from joblib import parallel_config
 from sklearn.base import clone
@@ -19,12 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import l0, one_norm
-from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.sparse.certificate import certify_l0
-from polyopt.sparse.pattern_lp import PatternLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration limit", "ignore:overflow")
 
@@ -66,19 +62,6 @@ def same(first, second, X, abs=1e-9):
 )
 def test_check_estimator_has_no_other_failure(machine):
     assert set(broken_conventions(machine)) <= EQUIVALENCE
-
-
-def test_pickle_clone_and_set_params(machine):
-    X, y = blobs()
-    fitted = machine.fit(X, y)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert (again.decision_function(X) == fitted.decision_function(X)).all()
-    assert again.certificate() == fitted.certificate()
-    assert again.duals_.equals(fitted.duals_)
-    assert clone(fitted).get_params() == fitted.get_params()
-    refitted = clone(fitted).set_params(C=5.0, kernel="linear").fit(X, y)
-    assert hasattr(refitted, "coef_")
-    assert refitted.certificate().primal_value != fitted.certificate().primal_value
 
 
 def test_a_second_fit_knows_nothing_of_the_first():
@@ -195,19 +178,6 @@ def test_a_weight_of_zero_is_an_absence(machine):
     assert weights[computed.support_].all()
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_weight_is_a_repetition_to_the_one_norm_machine(kernel, rng):
-    X, y = blobs(40)
-    weights = rng.integers(0, 4, 40)
-    machine = OneNormSVM(0.7, kernel=kernel, gamma=0.3)
-    weighted = clone(machine).fit(X, y, sample_weight=weights)
-    repeated = clone(machine).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    first, second = weighted.certificate(), repeated.certificate()
-    assert first.primal_value == pytest.approx(second.primal_value, rel=1e-9)
-    assert first.claim is second.claim is Claim.OPTIMAL
-    assert same(weighted, repeated, X, abs=1e-6)
-
-
 @pytest.mark.parametrize("solver", ["ce", "highs", "one-norm"])
 def test_the_weights_of_the_l0_machine_weigh_its_loss(solver, rng):
     X, y = blobs(24)
@@ -264,17 +234,6 @@ def test_an_indefinite_asymmetric_matrix_is_a_kernel(solver, rng):
     assert machine.score_ >= optimum * (1 - 1e-9)
     one = OneNormSVM(kernel="precomputed").fit(K, y)
     assert one.certificate().claim is Claim.OPTIMAL
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
-def test_sparse_data_give_the_dense_answer(machine, kernel):
-    X, y = blobs(40)
-    X = np.where(np.abs(X) < 0.4, 0.0, X)
-    machine.set_params(kernel=kernel)
-    dense, sparse = clone(machine).fit(X, y), clone(machine).fit(sp.csr_matrix(X), y)
-    assert sparse.decision_function(sp.csr_array(X)) == pytest.approx(dense.decision_function(X), abs=1e-7)
-    assert (sparse.support_ == dense.support_).all()
-    assert sparse.certificate().claim is dense.certificate().claim
 
 
 def test_the_hyperplane_is_the_expansion(machine):
@@ -429,30 +388,6 @@ def test_a_time_limit_keeps_a_point_and_is_told(solver):
     assert 0.0 <= certificate.dual_value <= machine.score_
 
 
-def test_the_one_norm_machines_limit_is_told():
-    X, y = blobs(300, m=4)
-    with pytest.warns(ConvergenceWarning, match="The time limit was reached"):
-        machine = OneNormSVM(10.0, time_limit=1e-6).fit(X, y)
-    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
-
-
-def test_ctrl_c_keeps_the_best_point(monkeypatch):
-    X, y = blobs(40)
-    solve, calls = PatternLP.solve, iter(range(10**6))
-
-    def stopped(self, *arguments, **settings):
-        if next(calls) == 5:
-            raise KeyboardInterrupt
-        return solve(self, *arguments, **settings)
-
-    monkeypatch.setattr(PatternLP, "solve", stopped)
-    with pytest.warns(ConvergenceWarning, match="The run was interrupted"):
-        machine = quick(C=3.0).fit(X, y)
-    assert machine.solution_.status is Status.INTERRUPTED
-    assert machine.certificate().primal_value == pytest.approx(machine.score_)
-    assert machine.score_ <= 3.0 * 40
-
-
 # -- bad input -----------------------------------------------------------------------------
 
 
@@ -495,24 +430,6 @@ def test_a_bad_setting_is_named(settings, sentence):
 def test_a_bad_setting_of_the_search_is_named_at_once(name, value, allowed):
     with pytest.raises(ValueError, match=re.escape(f"{name} must be {allowed}, not {value!r}")):
         CrossEntropySettings(**{name: value})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "sentence"),
-    [
-        (lambda X, y: (np.where(X == X[3, 1], np.nan, X), y), "NaN"),
-        (lambda X, y: (np.where(X == X[3, 1], np.inf, X), y), "infinity"),
-        (lambda X, y: (X, np.ones(len(y))), "one class"),
-        (lambda X, y: (X[:0], y[:0]), "0 sample"),
-        (lambda X, y: (X[:, :0], y), "0 feature"),
-        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
-        (lambda X, y: (X, np.linspace(0, 1, len(y))), "continuous"),
-        (lambda X, y: (np.zeros((5001, 1)), np.resize([0, 1], 5001)), "at most 5000 of them, not 5001"),
-    ],
-)
-def test_bad_data_are_named(machine, spoil, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        machine.fit(*spoil(*blobs(20)))
 
 
 def test_a_kernel_that_is_not_finite_is_named(machine):

@@ -5,7 +5,6 @@ The entries are the integers 0 to 3, which every type holds exactly, so that con
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from functools import cache
 
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from polyopt.methods import METHODS
-from polyopt.models import Model, load_model, save_model
+from polyopt.models import Model
 from polyopt.models.rules import Rules
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -164,14 +163,6 @@ def test_predict(name, container):
 
 @by_name
 @by_container
-def test_three_classes(name, container):
-    """Three classes are answered alike from any container."""
-    here, given = fitted(name, classes=3), CONTAINERS[container](X)
-    assert here.predict(given).tolist() == here.predict(X).tolist()
-
-
-@by_name
-@by_container
 def test_given_samples_stay(name, container):
     """Neither fit nor predict changes the caller's samples."""
     given, as_before = CONTAINERS[container](X), CONTAINERS[container](X)
@@ -180,15 +171,6 @@ def test_given_samples_stay(name, container):
         assert given.nnz == as_before.nnz
         given, as_before = given.data, as_before.data
     assert np.array_equal(np.asarray(given), np.asarray(as_before))
-
-
-@by_name
-@by_container
-def test_certificate(name, container):
-    """A fit from a container has the certificate of the fit from C-ordered float64."""
-    found, expected = fitted(name, container).certificate(), fitted(name).certificate()
-    assert found.claim is expected.claim
-    same([found.primal_value], [expected.primal_value])
 
 
 @by_name
@@ -213,23 +195,6 @@ def test_partial_fit(name, container):
 # -- saved and exported ------------------------------------------------------------------------
 
 
-@by_name
-@by_kept
-def test_pickle(name, container):
-    """A pickled machine answers as it did."""
-    here = fitted(name, container)
-    same(pickle.loads(pickle.dumps(here)).decision_function(X), here.decision_function(X))
-
-
-@by_name
-@by_kept
-def test_save_and_load(name, container, tmp_path):
-    """A saved model, read back, answers as the machine does."""
-    here, path = fitted(name, container), tmp_path / "model.skops"
-    save_model(Model.of(here, method=name), path)
-    same(load_model(path).estimator.decision_function(X), here.decision_function(X))
-
-
 @by_face_name
 @by_kept
 def test_rules(name, container):
@@ -248,19 +213,6 @@ def test_no_rules(name):
     """A machine without one polytope has no rules, and a sentence says so."""
     with pytest.raises(ValueError, match="polytope"):
         Rules.of(Model.of(fitted(name, classes=3), method=name))
-
-
-@by_name
-@by_kept
-def test_onnx(name, container):
-    """The exported graph has the machine's labels and scores."""
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    here = fitted(name, container)
-    session = runtime.InferenceSession(here.to_onnx().SerializeToString())
-    labels, scores = session.run(["label", "scores"], {"X": X})
-    assert labels.tolist() == here.predict(X).tolist()
-    same(scores, here.decision_function(X))
 
 
 # -- names -------------------------------------------------------------------------------------
@@ -293,22 +245,3 @@ def test_frames_give_no_warning(name, container):
 
 
 # -- refused -----------------------------------------------------------------------------------
-
-
-@by_name
-@pytest.mark.parametrize(
-    ("spoiled", "sentence"),
-    [
-        pytest.param(X[:, :3], "3 features", id="fewer-columns"),
-        pytest.param(sp.csr_array(X[:, :3]), "3 features", id="fewer-columns-csr"),
-        pytest.param(X[0], "Expected 2D array", id="one-dimension"),
-        pytest.param(X * 1j, "Complex data not supported", id="complex"),
-        pytest.param(np.full(X.shape, "x"), "could not convert string", id="texts"),
-        pytest.param(np.where(X == 3, np.inf, X), "X contains infinity", id="infinite"),
-        pytest.param(sp.csr_array(np.where(X == 3, np.inf, X)), "X contains infinity", id="infinite-csr"),
-    ],
-)
-def test_refused_with_a_sentence(name, spoiled, sentence):
-    """A fitted machine refuses samples that it cannot score, with a sentence that says why."""
-    with pytest.raises(ValueError, match=sentence):
-        fitted(name).predict(spoiled)

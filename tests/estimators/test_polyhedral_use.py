@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import tracemalloc
 import warnings
@@ -117,31 +116,6 @@ def test_pairs_in_processes_are_the_pairs_in_turn():
         for jobs in (None, 2)
     )
     assert two == pytest.approx(one, rel=1e-6, abs=1e-8)
-
-
-@every_machine
-def test_sparse_data_give_the_dense_answer(machine, square):
-    X, names = square
-    thin = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense, sparse = clone(machine).fit(thin, names), clone(machine).fit(sp.csr_matrix(thin), names)
-    assert sparse.decision_function(sp.csr_matrix(thin)) == pytest.approx(
-        dense.decision_function(thin), rel=1e-5, abs=1e-6
-    )
-
-
-@every_machine
-def test_a_copy_without_data_predicts_and_a_pickle_is_the_same(machine, square):
-    X, names = square
-    fitted = clone(machine).fit(X, names)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert (again.decision_function(X) == fitted.decision_function(X)).all()
-    assert again.certificate() == fitted.certificate()
-    lean = fitted.without_data()
-    assert (lean.decision_function(X) == fitted.decision_function(X)).all()
-    assert (lean.polytope_.W == fitted.polytope_.W).all()
-    for ask in (lean.certificate, lambda: lean.duals_):
-        with pytest.raises(ValueError, match="needs the training data"):
-            ask()
 
 
 @every_machine
@@ -355,75 +329,6 @@ def test_features_of_odd_scale_are_answered_with_advice(machine, scale, square):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         clone(machine).fit(X, names)
-
-
-@every_machine
-def test_a_time_limit_keeps_the_best_point(machine, square):
-    X, names = square
-    with pytest.warns(ConvergenceWarning, match="time limit"):
-        fitted = clone(machine).set_params(time_limit=1e-6, n_init=50).fit(X, names)
-    assert np.isfinite(fitted.decision_function(X)).all()
-    certificate = fitted.certificate()
-    assert certificate.dual_value <= certificate.primal_value
-
-
-@every_machine
-def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
-    from polyopt.optim import starts
-
-    original = starts.delayed
-
-    def interrupted(run):
-        def until_the_fourth(number):
-            if number == 3:
-                raise KeyboardInterrupt
-            return run(number)
-
-        return original(until_the_fourth)
-
-    monkeypatch.setattr(starts, "delayed", interrupted)
-    X, names = square
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        fitted = clone(machine).set_params(n_init=10, inside_label="in").fit(X, names)
-    assert fitted.score(X, names) > 0.7
-    if machine.solver == "highs":
-        return  # interrupted in the batch run that it begins from, whose end is kept
-    assert fitted.history_["start"].nunique() == 3
-    monkeypatch.undo()
-    three = clone(machine).set_params(n_init=3, inside_label="in").fit(X, names)
-    assert (three.W_ == fitted.W_).all()
-
-
-@every_machine
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_faces": 0}, "n_faces"),
-        ({"n_init": 0}, "n_init"),
-        ({"time_limit": -1.0}, "time_limit"),
-        ({"solver": "magic"}, "solver"),
-        ({"inside_label": "nowhere"}, "inside_label must be one of"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(machine, change, message, square):
-    with pytest.raises(ValueError, match=message):
-        clone(machine).set_params(**change).fit(*square)
-
-
-@every_machine
-def test_bad_data_are_refused(machine, square):
-    X, names = square
-    for spoilt in (np.nan, np.inf):
-        bad = X.copy()
-        bad[3, 1] = spoilt
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            clone(machine).fit(bad, names)
-    with pytest.raises(ValueError, match="one class"):
-        clone(machine).fit(X, np.full(len(X), "in"))
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        clone(machine).fit(X, names[:-1])
-    with pytest.raises(ValueError, match="0 sample"):
-        clone(machine).fit(X[:0], names[:0])
 
 
 SPREADS = {

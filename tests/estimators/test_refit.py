@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -39,17 +38,6 @@ def assert_same(machine, fresh):
 ESTIMATORS = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@ESTIMATORS
-def test_a_refit_is_a_fresh_fit(kind):
-    """After other classes, features and containers, a fit leaves the attributes of a new machine."""
-    machine = quick(kind())
-    for n_classes, m, put in ((2, 3, np.array), (3, 3, sp.csr_array), (3, 2, np.array), (2, 4, sp.csr_array)):
-        X, y = samples(n_classes, m)
-        X = put(X)
-        machine.fit(X, y)
-        assert_same(machine, clone(machine).fit(X, y))
 
 
 CHANGES = [

@@ -66,19 +66,6 @@ def test_models_of_sparse_data_come_back(machine, n_classes, container, tmp_path
     assert_comes_back(fitted(machine, X, y, [("scale", MaxAbsScaler())]), X, tmp_path / "m.skops")
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_models_of_every_method_come_back(name, n_classes, tmp_path):
-    """Under the name of their method, which a model has from its machine."""
-    X, y = samples(n_classes)
-    machine = METHODS[name].estimator_class()
-    known = machine.get_params()
-    quick = {"random_state": 0, "n_init": 1, "max_iter": 5, "kernel": METHODS[name].settings.get("kernel")}
-    machine.set_params(**{key: value for key, value in quick.items() if key in known and value is not None})
-    assert_comes_back(fitted(machine, X, y), X, tmp_path / "m.skops")
-
-
 @pytest.mark.parametrize("step", [Hinges(), StandardScaler()], ids=repr)
 def test_models_with_steps_of_ours_come_back(step, tmp_path):
     """Hinges are data, as scalers are."""
