@@ -47,10 +47,7 @@ def compare(
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None,
-    splits: Annotated[
-        int, Option(min=1, help="Splits into training and test part: means, intervals, differences.")
-    ] = 1,
-    seed: Annotated[int, Option(min=0, help="Seed of the first split, and of the solvers.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the split, and of the solvers.")] = 0,
     time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
     csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
@@ -69,8 +66,7 @@ def compare(
     --data built-in that is one command for all sets that need no download. Ctrl-C prints what is done, and
     writes it to the report; to one that is there only with --force.
 
-    A setting is for the methods that have it. With --splits it prints means over splits of the data with
-    their intervals, and the differences of test error between methods.
+    A setting is for the methods that have it.
     """
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
@@ -100,16 +96,13 @@ def compare(
         check_faces(dataset, given, large)
     raise_if_stopped()
     with progress("", quiet):
-        comparison = run(
-            datasets, chosen, settings=given, seed=seed, splits=splits, time_limit=time_limit,
-            prove=prove,
-        )  # fmt: skip
+        comparison = run(datasets, chosen, settings=given, seed=seed, time_limit=time_limit, prove=prove)
     tell("what was done by then is printed")
     if json:
         text = writer.dumps(comparison.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         emit(f"{text}\n")
     elif csv:
-        emit(comparison.to_table().to_csv(index=False, lineterminator="\n"))
+        emit(comparison.to_frame().to_csv(index=False, lineterminator="\n"))
     else:
         output().print(comparison)
     if report is not None and (not comparison.interrupted or is_replaced(report, force)):

@@ -208,19 +208,20 @@ def test_the_first_picture_is_of_the_model_of_the_table(comparison, page):
         assert 100 * wrong.mean() == pytest.approx(100 * exact.test_error)
 
 
-def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path):
+def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path, monkeypatch):
+    def interrupt(self, X, y):
+        if len(y) == 27:  # the training part
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyopt.margin.rmm.RelativeMarginMachine.fit", interrupt)
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 12)
     data = Dataset("three", rng.normal(size=(36, 2)) + 3 * y[:, None], y, target_names=("0", "1", "2"))
-    found = compare(data, ["svm", "rmm"], on_row=interrupt)
+    found = compare(data, ["svm", "rmm"])
     text = write_report(found, tmp_path / "i.html").read_text(encoding="utf-8")
     assert "Interrupted before its end" in text
     assert "Pictures are drawn of data with two classes" in text
     assert "<svg" not in text
-
-
-def interrupt(row):
-    raise KeyboardInterrupt
 
 
 def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path):
