@@ -1,6 +1,5 @@
 """``polyopt compare``."""
 
-import json as writer
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +50,6 @@ def compare(
     time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
     csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
-    json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
     report: Annotated[Path | None, Option(help="Also write one self-contained HTML page.")] = None,
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
@@ -68,8 +66,6 @@ def compare(
 
     A setting is for the methods that have it.
     """
-    if csv and json:
-        raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     default = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
@@ -98,10 +94,7 @@ def compare(
     with progress("", quiet):
         comparison = run(datasets, chosen, settings=given, seed=seed, time_limit=time_limit, prove=prove)
     tell("what was done by then is printed")
-    if json:
-        text = writer.dumps(comparison.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        emit(f"{text}\n")
-    elif csv:
+    if csv:
         emit(comparison.to_frame().to_csv(index=False, lineterminator="\n"))
     else:
         output().print(comparison)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
 import pandas as pd
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -33,21 +32,6 @@ class Comparison:
         """Return the rows as a frame, one column per field of :class:`Row` but the estimator."""
         columns = [f.name for f in fields(Row) if f.name != "estimator"]
         return pd.DataFrame([[getattr(row, name) for name in columns] for row in self.rows], columns=columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for JSON."""
-        sets = [
-            {
-                "name": data.name, "n_train": data.X_train.shape[0], "n_test": data.X_test.shape[0],
-                "n_features": data.X_train.shape[1],
-            }
-            for data in self.datasets
-        ]  # fmt: skip
-        return {
-            "seed": self.seed, "time_limit": self.time_limit, "seconds": self.seconds,
-            "interrupted": self.interrupted, "notes": self.notes(), "data": sets,
-            "settings": self.given, "rows": [row.to_dict() for row in self.rows],
-        }  # fmt: skip
 
     def notes(self) -> list[str]:
         """Return sentences on how the numbers are computed."""

@@ -1,13 +1,12 @@
 """Results: one row for each fit, and the gaps of each solver to a proven bound."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from formulations.language.types import Vector
-from polyopt.base.text import plain
 from polyopt.certificates.certificate import relative_gap
 from polyopt.methods import METHODS
 
@@ -36,10 +35,6 @@ class Row:
     seed: int = 0  #: seed of the split and of the solver
     #: The fitted estimator; None for a failed fit.
     estimator: Any = field(default=None, repr=False, compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the estimator; numbers that are not finite as None, for JSON."""
-        return plain({f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"})
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -165,13 +164,10 @@ def test_the_same_seed_gives_the_same_rows():
     assert not found.equals(numbers(4))
 
 
-def test_json_and_csv_come_back_as_they_went(comparison):
-    content = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
-    assert content["rows"] == [row.to_dict() for row in comparison.rows]
-    assert content["data"] == [{"name": "blobs", "n_train": 60, "n_test": 20, "n_features": 3}]
+def test_csv_comes_back_as_it_went(comparison):
     records = list(csv.DictReader(io.StringIO(comparison.to_frame().to_csv(index=False))))
     for record, row in zip(records, comparison.rows, strict=True):
-        values = row.to_dict()
+        values = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "estimator"}
         assert list(record) == list(values)
         assert all(type(value)(record[name]) == value for name, value in values.items())
 
