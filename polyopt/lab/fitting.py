@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.05  # between two looks at whether a run that waits was stoppe
 
 @dataclass(frozen=True)
 class Fitted:
-    """A solved state, with the seconds of ``solve`` and ``certificate``.
+    """A solved state, with the seconds of the fit and its certificate.
 
     `settings` are the estimator's, with what the data chose; if `is_stopped`, the best point was kept.
     """
@@ -38,7 +38,7 @@ class Fitted:
     estimator: Any
     certificate: Certificate
     warnings: tuple[str, ...]
-    seconds: dict[str, float]
+    seconds: float
     is_stopped: bool
 
     @property
@@ -93,14 +93,12 @@ def fit_state(
                 estimator = machine.fit(state.X, state.y)
             else:
                 estimator = machine.fit_from(state.X, state.y, first, hold=held is not None)
-        solved = time.perf_counter()
         certificate = estimator.certificate()
-        certified = time.perf_counter()
+        seconds = time.perf_counter() - start
     sentences = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     return Fitted(
-        state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
-        {"solve": solved - start, "certificate": certified - solved}, run.is_over,
-    )  # fmt: skip
+        state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)), seconds, run.is_over
+    )
 
 
 @contextmanager

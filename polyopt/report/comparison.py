@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from polyopt.base.files import write_text
+from polyopt.base.progress import Step, steps
 from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
@@ -127,15 +128,11 @@ _CAPTION = (
 )
 
 
-def write_report(
-    comparison: Comparison, path: str | Path, *, on_step: Callable[[str], None] | None = None
-) -> Path:
-    """Write a comparison as one page; replace a file.
-
-    `on_step` is called with a few words before each set of pictures is drawn, and before the file is written.
-    """
+def write_report(comparison: Comparison, path: str | Path) -> Path:
+    """Write a comparison as one page; replace a file."""
     contents = Contents()
-    sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
+    with steps(max(len({(row.data, row.method) for row in comparison.rows}), 1), "method") as step:
+        sections = [_data_section(comparison, data, step, contents) for data in comparison.datasets]
     if proofs := comparison.proofs():
         title = contents.heading(2, "how far from proven", "How far from proven")
         table = rows_table(proof_columns(proofs), proofs, "comparison")
@@ -151,8 +148,6 @@ def write_report(
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
         claims="\n".join(f"<dt>{_badge(k)}</dt><dd>{escape(c.meaning)}</dd>" for k, c in CLAIMS.items()),
     )  # fmt: skip
-    if on_step is not None:
-        on_step("the page")
     write_text(Path(path), framed("polyopt: exact and fast, side by side", body, wide=True))
     return Path(path)
 
@@ -166,9 +161,7 @@ def _summary(comparison: Comparison) -> str:
     return text + (" Interrupted before its end." if comparison.interrupted else "")
 
 
-def _data_section(
-    comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None, contents: Contents
-) -> str:
+def _data_section(comparison: Comparison, data: Prepared, step: Step, contents: Contents) -> str:
     rows = [row for row in comparison.rows if row.data == data.name]
     parts = [
         f"<section>{contents.heading(2, data.name, escape(data.name))}",
@@ -185,12 +178,12 @@ def _data_section(
         fits = [row for row in rows if row.method == name]
         if all(row.estimator is None for row in fits):
             continue
-        if on_step is not None:
-            on_step(f"pictures of {name} on {data.name}")
+        step.name(f"pictures of {name} on {data.name}")
         settings = f" <span class='quiet'>{escape(fits[0].settings)}</span>"
         parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
         parts.append("<div class='pictures'>")
         parts += pictures_of(data, fits)
+        step.done()
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
 

@@ -17,7 +17,7 @@ from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare.run import chosen_methods, given_text
 from polyopt.compare.tables import CLAIMS, duration, number
 from polyopt.compare.trace import trace
-from polyopt.datasets import Dataset, built_in, names
+from polyopt.datasets import Dataset
 from polyopt.margin.svm import SVM
 from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import for_kernel
@@ -382,10 +382,3 @@ def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
     assert "Gap to the bound" in printed(found, 120)
     with pytest.raises(ValueError, match="needs a run"):
         gaps({}, {})
-
-
-def test_built_in_stands_for_all_sets_that_need_no_download():
-    from polyopt.cli.compare import _with_built_in
-
-    assert _with_built_in(["banana.csv", "built-in"]) == ["banana.csv", *built_in()]
-    assert {"ionosphere", "wdbc"} <= set(built_in()) < set(names())
