@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from formulations.language.clock import Clock
-from polyopt.base.progress import Listener
 from polyopt.compare.trace import UNITS
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
@@ -45,7 +44,6 @@ class Context:
 
     message: Mapping[str, Any]
     run: Clock
-    on_record: Listener
     last: Fitted | None
     drawn: Fitted | None = None
 
@@ -56,7 +54,7 @@ class Context:
 
     def fit(self, state: State, **more: Any) -> Fitted:
         """Solve a state as a part of the request."""
-        return fit_state(state, self.run, self.on_record, **more)
+        return fit_state(state, self.run, **more)
 
     def solved(self) -> Fitted:
         """Return the state of the message, solved; the last picture's if it is the same."""

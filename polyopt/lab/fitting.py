@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from formulations.language.clock import Clock, running
-from polyopt.base.progress import Listener, Viewer, points_to, records_to, steps
+from polyopt.base.progress import Viewer, points_to, steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.status import solutions_of
 from polyopt.lab.state import State
@@ -71,16 +71,15 @@ def of_kernel(state: State) -> dict[str, Any]:
 
 
 def fit_state(
-    state: State, run: Clock, hearing: Listener | None = None, *, seeing: Viewer | None = None,
-    begin: NDArray[np.int64] | None = None,
-) -> Fitted:  # fmt: skip
+    state: State, run: Clock, *, seeing: Viewer | None = None, begin: NDArray[np.int64] | None = None
+) -> Fitted:
     """Solve a state and certify the answer; `run` stops it, by a KeyboardInterrupt before the first point.
 
     `seeing` gets the points of the fit, not those of a search for settings before it; an alternation begins
     at the assignment `begin` (n,).
     """
     method = state.machine.entry(state.settings)
-    with _turn(run), running(run), records_to(hearing), warnings.catch_warnings(record=True) as caught:
+    with _turn(run), running(run), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
