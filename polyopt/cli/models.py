@@ -16,7 +16,7 @@ from polyopt.base.table import Column, terminal_table
 from polyopt.base.text import visible
 from polyopt.cli import options
 from polyopt.cli.console import emit, output, say
-from polyopt.cli.data import Form, check_data, load_data, load_saved
+from polyopt.cli.data import Form, check_data, is_named, load_data, load_saved
 from polyopt.cli.predict import read_rows
 from polyopt.methods import find_method
 
@@ -168,11 +168,8 @@ def _as_json(content: list[tuple[Model, dict[str, Any]]]) -> str:
 
 def _parts_of(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
     """Return names and features of the data, or of its published training and test part."""
-    from polyopt.datasets import names
-
     X, _ = read_rows(model, data, form, False)
-    is_named = data in names() and not Path(data).is_file()
-    named = load_data(data) if is_named else None  # a pipe can be read only once
+    named = load_data(data) if is_named(data) else None  # a pipe can be read only once
     if named is None or named.X_test is None:
         return [(f"{X.shape[0]} samples of {visible(data)}", X)]
     return [
