@@ -18,8 +18,7 @@ class Comparison:
 
     rows: tuple[Row, ...]  #: in the order of computation: the exact solver's row, then the fast one's
     datasets: tuple[Prepared, ...]  #: the data sets
-    seed: int = 0  #: as in :func:`compare`, like `time_limit`
-    time_limit: float | None = None
+    seed: int = 0  #: as in :func:`compare`
     seconds: float = 0.0  #: total time
     interrupted: bool = False  #: True if the run was stopped before its end
     given: str = ""  #: the argument `settings` as text

@@ -1,6 +1,6 @@
 """Results: one row for each fit, and the gaps of each solver to a proven bound."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,6 @@ class Proof:
     bound: float
     objectives: dict[str, float]
     seconds: dict[str, float]
-    proving: str
     run: Vector = field(repr=False, compare=False)
 
     @property
@@ -59,19 +58,16 @@ class Proof:
         return {solver: relative_gap(value, self.bound) for solver, value in self.objectives.items()}
 
 
-def proofs_of(rows: Iterable[Row]) -> list[Proof]:
+def proofs_of(rows: Sequence[Row]) -> list[Proof]:
     """Return a proof for each data set and method with a bound, from its rows."""
-    rows, proofs = list(rows), []
+    proofs = []
     for last in rows:
-        proving = METHODS[last.method].proving
-        if not proving or last.solver != proving or not np.isfinite(last.bound):
+        if last.solver != METHODS[last.method].proving or not np.isfinite(last.bound):
             continue
         fits = [row for row in rows if (row.data, row.method) == (last.data, last.method)]
-        solved = [row for row in fits if np.isfinite(row.objective)]
-        objectives = {row.solver: row.objective for row in solved}
-        seconds = {row.solver: row.seconds for row in solved}
-        run = _run_of(last.estimator)
-        proofs.append(Proof(last.data, last.method, last.bound, objectives, seconds, proving, run))
+        objectives = {row.solver: row.objective for row in fits if np.isfinite(row.objective)}
+        seconds = {row.solver: row.seconds for row in fits}
+        proofs.append(Proof(last.data, last.method, last.bound, objectives, seconds, _run_of(last.estimator)))
     return proofs
 
 

@@ -127,7 +127,7 @@ def compare(
     except KeyboardInterrupt:
         interrupted = True
     seconds = time.perf_counter() - began
-    return Comparison(tuple(rows), datasets, seed, time_limit, seconds, interrupted, given_text(by_method))
+    return Comparison(tuple(rows), datasets, seed, seconds, interrupted, given_text(by_method))
 
 
 def _fits(
