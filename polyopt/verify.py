@@ -173,16 +173,6 @@ def _check_program(
         )
 
 
-CHECK_COLUMNS: tuple[Column[Check], ...] = (
-    Column("by", lambda c: c.solver, is_text=True),
-    Column("value", lambda c: f"{c.value:.8g}"),
-    Column("differs", lambda c: f"{c.difference:.1e}"),
-    Column("residual", lambda c: f"{c.residual:.1e}"),
-    Column("", lambda c: c.verdict, is_text=True, colour=lambda c: VERDICT_COLOURS[c.verdict]),
-    Column("worst at", lambda c: c.where, is_text=True, overflow="cut"),
-)
-
-
 def verification_table(checks: list[Check], width: int) -> "Table":
     """Return a rich table of checks for a terminal of `width` columns, and the programs that fall short."""
     short = falls_short(checks)
@@ -191,8 +181,16 @@ def verification_table(checks: list[Check], width: int) -> "Table":
     caption = f"{passed} of {len(checks)} checks pass at {TOLERANCE:g}; {programs} programs proven"
     if short:
         caption = f"{passed} of {len(checks)} checks pass; NOT proven: {', '.join(short)}"
-    name = Column[Check]("program", lambda check: check.program, is_text=True)
+    columns: list[Column[Check]] = [
+        Column("program", lambda c: c.program, is_text=True),
+        Column("by", lambda c: c.solver, is_text=True),
+        Column("value", lambda c: f"{c.value:.8g}"),
+        Column("differs", lambda c: f"{c.difference:.1e}"),
+        Column("residual", lambda c: f"{c.residual:.1e}"),
+        Column("", lambda c: c.verdict, is_text=True, colour=lambda c: VERDICT_COLOURS[c.verdict]),
+        Column("worst at", lambda c: c.where, is_text=True, overflow="cut"),
+    ]
     return terminal_table(
-        (name, *CHECK_COLUMNS), checks, width, title="Programs, verified", caption=caption,
+        columns, checks, width, title="Programs, verified", caption=caption,
         group=lambda check: check.program, is_group_named=True,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.helpers.interpretable_cells import TEST_SHARE
 from benchmarks.helpers.interpretable_ours import OURS
-from polyopt.compare.results import interval
+from benchmarks.helpers.intervals import interval
 
 __all__ = ["by_model", "by_set", "common", "compared"]
 

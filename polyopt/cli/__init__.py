@@ -1,4 +1,4 @@
-"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, explain, and so on.
+"""The command line: compare, show, verify, duals, fit, predict, rules, explain, and so on.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -40,8 +40,8 @@ from polyopt.cli.fit import certify, fit
 from polyopt.cli.models import explain, export, info, rules
 from polyopt.cli.pages import handbook, lab, lecture
 from polyopt.cli.predict import predict
-from polyopt.cli.programs import catalogue, verify
 from polyopt.cli.show import show
+from polyopt.cli.verify import verify
 
 __all__ = ["app", "main"]
 
@@ -115,7 +115,7 @@ def _options(
 
 
 for command in (
-    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab,
+    compare, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab,
     lecture, handbook, doctor,
 ):  # fmt: skip
     app.command()(command)

@@ -1,7 +1,5 @@
 """``polyopt compare``."""
 
-import json as writer
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,14 +21,11 @@ from polyopt.cli.data import Form, check_data, check_faces, check_read_once, loa
 from polyopt.methods.registry import DEFAULT_METHODS, METHODS, find_method, for_kernel
 
 if TYPE_CHECKING:
-    from polyopt.compare.comparison import Comparison
+    pass
 
 _Data = Annotated[
     list[str] | None,
-    Option(
-        help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
-        "may be given again."
-    ),
+    Option(help="Name of a data set, or path of a CSV or svmlight file; may be given again."),
 ]
 _Methods = Annotated[str | None, Option("--methods", "--method", help="Methods, separated by commas.")]
 _Prove = Annotated[
@@ -47,14 +42,10 @@ def compare(
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None,
-    splits: Annotated[
-        int, Option(min=1, help="Splits into training and test part: means, intervals, differences.")
-    ] = 1,
-    seed: Annotated[int, Option(min=0, help="Seed of the first split, and of the solvers.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the split, and of the solvers.")] = 0,
     time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
     csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
-    json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
     report: Annotated[Path | None, Option(help="Also write one self-contained HTML page.")] = None,
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
@@ -65,15 +56,11 @@ def compare(
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
     conditions and its row, support vectors or faces, test error and seconds. With --global further rows of
     each method that has a solver that proves more, such as branch and bound over all assignments of a
-    polytope, and how far each solver ended from that bound; the report draws the gap against time. With
-    --data built-in that is one command for all sets that need no download. Ctrl-C prints what is done, and
-    writes it to the report; to one that is there only with --force.
+    polytope, and how far each solver ended from that bound; the report draws the gap against time. Ctrl-C
+    prints what is done, and writes it to the report; to one that is there only with --force.
 
-    A setting is for the methods that have it. With --splits it prints means over splits of the data with
-    their intervals, and the differences of test error between methods.
+    A setting is for the methods that have it.
     """
-    if csv and json:
-        raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     default = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
@@ -83,16 +70,15 @@ def compare(
         able = ", ".join(method.name for method in METHODS.values() if method.proving)
         raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
     form = Form(separator, decimal, categorical, impute, large)
-    named = _with_built_in(data or ())
-    check_read_once(named)
-    for text in named:
+    check_read_once(data or ())
+    for text in data or ():
         check_data(text, target, form)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
     from polyopt.compare import compare as run
 
-    names = named or _with_built_in(PROVABLE_DATA if prove else DEFAULT_DATA)
+    names = data or (PROVABLE_DATA if prove else DEFAULT_DATA)
     machines = [for_kernel(entry, given.get("kernel")) for entry in entries]
     given = options.check_settings(machines, given, others)
     datasets = [load_data(text, target, form) for text in names]
@@ -100,43 +86,18 @@ def compare(
         check_faces(dataset, given, large)
     raise_if_stopped()
     with progress("", quiet):
-        comparison = run(
-            datasets, chosen, settings=given, seed=seed, splits=splits, time_limit=time_limit,
-            prove=prove,
-        )  # fmt: skip
+        comparison = run(datasets, chosen, settings=given, seed=seed, time_limit=time_limit, prove=prove)
     tell("what was done by then is printed")
-    if json:
-        text = writer.dumps(comparison.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        emit(f"{text}\n")
-    elif csv:
-        emit(comparison.to_table().to_csv(index=False, lineterminator="\n"))
+    if csv:
+        emit(comparison.to_frame().to_csv(index=False, lineterminator="\n"))
     else:
         output().print(comparison)
     if report is not None and (not comparison.interrupted or is_replaced(report, force)):
-        _write_page(comparison, report, quiet)
+        from polyopt.report import write_report
+
+        tell(f"the comparison is printed, but not written to {report}")
+        with progress("", quiet):
+            write_report(comparison, report)
+        tell(f"what was done by then is kept in {report}")
+        say(f"report: {report}")
     end_if_stopped(comparison.interrupted)
-
-
-def _with_built_in(names: Sequence[str]) -> list[str]:
-    """Return the names, ``built-in`` replaced by all that it stands for."""
-    from polyopt.datasets import built_in
-
-    return [name for given in names for name in (built_in() if given == "built-in" else (given,))]
-
-
-def _write_page(comparison: "Comparison", report: Path, quiet: bool) -> None:
-    from polyopt.report import write_report
-
-    n_steps = len({(row.data, row.method) for row in comparison.rows}) + 1
-    tell(f"the comparison is printed, but not written to {report}")
-    with progress("method", quiet, n_steps) as step:
-
-        def drawing(text: str) -> None:
-            if not comparison.interrupted:  # a page with missing pictures is not written
-                raise_if_stopped()
-            step.name(text)
-            step.done()
-
-        write_report(comparison, report, on_step=drawing)
-    tell(f"what was done by then is kept in {report}")
-    say(f"report: {report}")

@@ -79,7 +79,7 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     `target` is the label column of a CSV file, by name or by place from 0; the last one by default.
     """
     check_data(text, target, form)
-    if _is_named(text):
+    if is_named(text):
         from polyopt.datasets import load
 
         return load(text)
@@ -120,7 +120,7 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
     from polyopt.datasets import names
     from polyopt.datasets.source import check_there
 
-    if _is_named(text):
+    if is_named(text):
         _refuse_options(text, "a data set with a form of its own", target, form)
     elif text != "-":
         path = Path(text)
@@ -129,7 +129,7 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
         check_there(path)
 
 
-def _is_named(text: str) -> bool:
+def is_named(text: str) -> bool:
     """True if the argument names a data set and no file of that name exists."""
     from polyopt.datasets import names
 

@@ -3,21 +3,20 @@
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import typer
-from rich import filesize
 
 from polyopt.base.files import is_writable
 from polyopt.cli.console import output
 
 _LIBRARIES = (
     "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "joblib",
-    "threadpoolctl", "pandas", "matplotlib", "rich", "typer", "pooch", "skops",
+    "threadpoolctl", "pandas", "matplotlib", "rich", "typer", "pooch", "skops", "pyscipopt",
 )  # fmt: skip
-_OPTIONAL_LIBRARY = "pyscipopt"
+_OPTIONAL = ("pyscipopt",)
 _NEEDED_SOLVERS = ("HIGHS", "OSQP", "CLARABEL", "SCS")
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -49,10 +48,8 @@ def doctor() -> None:
         pairs = list(facts)
         width = max(len(name) for name, _ in pairs)
         lines += [heading, *(f"  {name:<{width}}  {text}" for name, text in pairs)]
-    if problems:
-        lines += ["Problems", *(f"  {problem}" for problem in problems)]
-    else:
-        lines.append("Everything that polyopt needs is there and works.")
+    well = ["Everything that polyopt needs is there and works."]
+    lines += ["Problems", *(f"  {problem}" for problem in problems)] if problems else well
     for line in lines:
         console.print(Text(line), soft_wrap=True)
     if problems:
@@ -64,12 +61,12 @@ def _versions(problems: list[str]) -> Facts:
 
     yield "python", platform.python_version()
     yield "polyopt", polyopt.__version__
-    for name in (*_LIBRARIES, _OPTIONAL_LIBRARY):
+    for name in _LIBRARIES:
         try:
             yield name, version(name)
         except PackageNotFoundError:
             yield name, "not installed"
-            if name != _OPTIONAL_LIBRARY:
+            if name not in _OPTIONAL:
                 problems.append(f"the library {name} is not installed")
 
 
@@ -106,19 +103,12 @@ def _kernels(problems: list[str]) -> Facts:
         if squares[0] != 25.0:
             problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
     yield "in", str(LIBRARIES)
-    yield "size", _size(LIBRARIES.glob("kernels.*.so"))
 
 
 def _caches() -> Facts:
     from polyopt.datasets.loading import cache_folder
 
-    folder = cache_folder()
-    writable = "yes" if is_writable(folder) else "no"
-    yield "data sets", f"in {folder}, size {_size(folder.rglob('*'))}, writable {writable}"
-
-
-def _size(files: Iterable[Path]) -> str:
-    return filesize.decimal(sum(file.stat().st_size for file in files if file.is_file()))
+    yield "data sets", f"in {cache_folder()}, writable {'yes' if is_writable(cache_folder()) else 'no'}"
 
 
 def _solvers(problems: list[str]) -> Facts:

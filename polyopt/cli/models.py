@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
-import textwrap
 from collections.abc import Iterator
-from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from rich import filesize
 from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target, write_bytes
+from polyopt.base.table import Column, terminal_table
 from polyopt.base.text import visible
 from polyopt.cli import options
 from polyopt.cli.console import emit, output, say
-from polyopt.cli.data import Form, check_data, load_data, load_saved
+from polyopt.cli.data import Form, check_data, is_named, load_data, load_saved
 from polyopt.cli.predict import read_rows
 from polyopt.methods import find_method
 
@@ -27,70 +25,44 @@ if TYPE_CHECKING:
     from polyopt.models.rules import Rules
 
 
-_UNKNOWN = "not known: the model was saved without the facts of its fit"
-
-
-def info(
-    model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
-    as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
-) -> None:
+def info(model: Annotated[Path, Argument(help="Model saved by polyopt fit.")]) -> None:
     """Print a saved model's method, parameters, claim, features, classes, data and versions."""
     check_is_file(model, "model")
-    facts = _facts(load_saved(model), model.stat().st_size)
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2, allow_nan=False, default=str))
-        return
-    pairs = list(_lines(facts))
-    width = max(len(name) for name, _ in pairs)
-    line_width = max(output().width - width - 2, 20)
-    for name, text in pairs:
-        lines = textwrap.wrap(visible(text), line_width, break_long_words=False, break_on_hyphens=False)
-        for heading, line in zip_longest([name], lines, fillvalue=""):
-            typer.echo(f"{heading:<{width}}  {line}".rstrip())
+    console = output()
+    columns: list[Column[tuple[str, str]]] = [
+        Column("model", itemgetter(0), is_text=True),
+        Column(visible(str(model)), itemgetter(1), is_text=True, overflow="wrap"),
+    ]
+    rows = list(_facts(load_saved(model), filesize.decimal(model.stat().st_size)))
+    console.print(terminal_table(columns, rows, console.width, title=""))
 
 
-def _facts(model: Model, size: int) -> dict[str, Any]:
-    """Return the content of a model file as plain values for JSON."""
-    facts: dict[str, Any] = dict(model.facts)
-    classes = model.estimator.classes_.tolist()
-    claim = facts.get("claim")
-    if isinstance(claim, dict):  # JSON has no infinite numbers
-        infinite = {k: str(v) for k, v in claim.items() if isinstance(v, float) and not math.isfinite(v)}
-        claim = {**claim, **infinite}
-    parameters = {name: str(value) for name, value in model.estimator.get_params().items()}
-    return {
-        "method": model.method, "title": find_method(model.method).title, "settings": facts.get("settings"),
-        "parameters": facts.get("parameters", parameters), "claim": claim, "status": facts.get("status"),
-        "classes": [c if isinstance(c, (bool, int, str)) else float(c) for c in classes],
-        "probabilities": "the model's own" if hasattr(model.estimator, "predict_proba") else "none",
-        "target": model.target,
-        "n_features": model.n_features, "features": model.feature_names,
-        "steps": [[name, type(step).__name__] for name, step in model.pipeline.steps],
-        "data": facts.get("data"), "holds_data": model.holds_data, "fitted": facts.get("fitted"),
-        "versions": facts.get("versions"), "size": size,
+def _facts(model: Model, size: str) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of what a model file holds."""
+    known, estimator = model.facts, model.estimator
+    interrupted = "none: the fit was interrupted before it was certified" if known.get("fitted") else None
+    facts = {
+        "method": model.method, "title": find_method(model.method).title, "settings": known.get("settings"),
+        "parameters": known.get("parameters", estimator.get_params()),
+        "claim": known.get("claim") or interrupted, "status": known.get("status"),
+        "classes": estimator.classes_.tolist(),
+        "probabilities": "the model's own" if hasattr(estimator, "predict_proba") else "none",
+        "target": model.target, "n features": model.n_features,
+        "features": model.feature_names or "without names",
+        "steps": {name: type(step).__name__ for name, step in model.pipeline.steps},
+        "data": known.get("data"), "holds data": "yes" if model.holds_data else "no",
+        "fitted": known.get("fitted"), "versions": known.get("versions"), "size": size,
     }  # fmt: skip
-
-
-def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the printed lines, each a name and a text."""
     for name, value in facts.items():
-        if name == "features" and value is None:
-            text = "without names"
-        elif name == "claim" and value is None and facts["fitted"]:
-            text = "none: the fit was interrupted before it was certified"
-        elif value in (None, {}, []):
-            text = _UNKNOWN
-        elif name == "size":
-            text = filesize.decimal(value)
+        text = str(value)
+        if value in (None, {}, []):
+            text = "not known: the model was saved without the facts of its fit"
         elif isinstance(value, dict):
             text = ", ".join(f"{key} {part}" for key, part in value.items())
         elif isinstance(value, list):
-            parts = [" ".join(part) if isinstance(part, list) else str(part) for part in value]
-            more = f", ... ({len(parts)} in all)" if len(parts) > 20 else ""
-            text = ", ".join(parts[:20]) + more
-        else:
-            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-        yield name.replace("_", " "), text
+            more = f", ... ({len(value)} in all)" if len(value) > 20 else ""
+            text = ", ".join(map(str, value[:20])) + more
+        yield name, text
 
 
 def export(
@@ -196,11 +168,8 @@ def _as_json(content: list[tuple[Model, dict[str, Any]]]) -> str:
 
 def _parts_of(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
     """Return names and features of the data, or of its published training and test part."""
-    from polyopt.datasets import names
-
     X, _ = read_rows(model, data, form, False)
-    is_named = data in names() and not Path(data).is_file()
-    named = load_data(data) if is_named else None  # a pipe can be read only once
+    named = load_data(data) if is_named(data) else None  # a pipe can be read only once
     if named is None or named.X_test is None:
         return [(f"{X.shape[0]} samples of {visible(data)}", X)]
     return [

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from polyopt.base.files import STANDARD, check_is_file, check_target, write_text
 from polyopt.cli import options
 from polyopt.cli.console import emit, say
-from polyopt.cli.data import Form, check_data, first_row, load_data, load_saved
+from polyopt.cli.data import Form, check_data, first_row, is_named, load_data, load_saved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,11 +87,10 @@ def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
 
 def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
     """Read features in the model's order, and labels if there are any, of a file, a named set or ``-``."""
-    from polyopt.datasets import is_svmlight, names, open_source, read_svmlight
+    from polyopt.datasets import is_svmlight, open_source, read_svmlight
     from polyopt.datasets.tables import as_known
 
-    path = Path(text)
-    if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
+    if is_named(text):
         data = load_data(text)
         ours, theirs = model.feature_names, data.feature_names
         if data.X.shape[1] == model.n_features and ours and theirs and not by_position:

@@ -2,9 +2,10 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error
 
 def compare(
     data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA, methods: Iterable[str] | None = None, *,
-    settings: Mapping[str, Any] | None = None, seed: int = 0, splits: int = 1,
-    time_limit: float | None = None, prove: bool = False, on_row: Callable[[Row], None] | None = None,
+    settings: Mapping[str, Any] | None = None, seed: int = 0, time_limit: float | None = None,
+    prove: bool = False,
 ) -> Comparison:  # fmt: skip
     """Solve each method's program exactly and by its fast solver, and certify both.
 
@@ -88,60 +89,45 @@ def compare(
     settings : mapping of str to object, optional
         Parameters of the estimators that replace the methods' own, such as ``{"C": 10.0}``; each is for the
         methods that have it. With a kernel, a linear method's name stands for the same method's with kernels.
-    seed, splits : int
-        Seed of the first split and of the stochastic solvers; splits into training and test part, with one
-        seed after the other. Data whose test part is the publisher's have one split.
+    seed : int
+        Seed of the split into training and test part, unless there is a publisher's, and of the stochastic
+        solvers.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
     prove : bool
         True to solve methods that are not convex also by a search over all assignments, which proves the
         optimum on small data and a bound on large data, by default for 60 seconds at most.
-    on_row : callable, optional
-        Called with each :class:`Row` when it is done.
     """
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)
-    splits = arguments.whole("splits", splits)
     by_method = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
-    loaded = _number_names([load(each) if isinstance(each, str) else each for each in several])
-    datasets = tuple(prepare(dataset, seed) for dataset in loaded)
+    loaded = [load(each) if isinstance(each, str) else each for each in several]
+    datasets = tuple(prepare(dataset, seed) for dataset in _number_names(loaded))
     solvers = {name: find_method(name).solvers(prove) for name in by_method}
-    counts = [1 if first.published else splits for first in datasets]
     rows: list[Row] = []
     interrupted = False
 
-    def fits_of(data: Prepared, split: int, clock: Clock, step: Step) -> Iterator[Row]:
-        for name, of_method in by_method.items():
-            for row in _fits(
-                find_method(name), solvers[name], data, of_method, time_limit, seed, clock, step
-            ):
-                yield replace(row, split=split, seed=seed)
-
     try:
-        n_fits = sum(counts) * sum(map(len, solvers.values()))
+        n_fits = len(datasets) * sum(map(len, solvers.values()))
         with running(Clock()) as clock, steps(n_fits, "fit") as step:
-            for name, of_method in by_method.items():
+            for name, chosen in by_method.items():
                 step.name(f"importing {name}")
-                _warm_up(find_method(name), prove, of_method)
-            for dataset, first, count in zip(loaded, datasets, counts, strict=True):
-                for split in range(seed, seed + count):
-                    prepared = first if split == seed else prepare(dataset, split)
-                    for row in fits_of(prepared, split, clock, step):
-                        # Pictures need the estimators of the first split; all others would fill the memory.
-                        rows.append(row if split == seed else replace(row, estimator=None))
-                        if on_row is not None:
-                            on_row(row)
-                        if row.status == str(Status.INTERRUPTED):
-                            raise KeyboardInterrupt
-                        step.done()
+                _warm_up(find_method(name), prove, chosen)
+            for prepared, (name, chosen) in product(datasets, by_method.items()):
+                fits = _fits(
+                    find_method(name), solvers[name], prepared, chosen, time_limit, seed, clock, step
+                )
+                for row in fits:
+                    rows.append(row)
+                    if row.status == str(Status.INTERRUPTED):
+                        raise KeyboardInterrupt
+                    step.done()
             _end_if_stopped(clock)
     except KeyboardInterrupt:
         interrupted = True
     seconds = time.perf_counter() - began
-    return Comparison(
-        tuple(rows), datasets, seed, time_limit, seconds, interrupted, splits, given_text(by_method)
-    )
+    return Comparison(tuple(rows), datasets, seed, seconds, interrupted, given_text(by_method))
 
 
 def _fits(
@@ -208,6 +194,7 @@ def _fit(
     names: dict[str, Any] = {
         "data": data.name, "method": method.name, "solver": solver, "counts": method.counts,
         "program": method.programs_for(settings)[0], "settings": settings_text(settings),
+        "seed": fit_args["seed"],
     }  # fmt: skip
     started = time.perf_counter()
     try:

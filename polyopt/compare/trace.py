@@ -7,7 +7,8 @@ import pandas as pd
 
 from formulations.language.solution import Solution
 
-_UNITS = ("iteration", "epoch", "step", "round")
+UNITS = ("iteration", "epoch", "step", "round", "pass")
+"""Columns of records that count, as a solver names its steps."""
 
 
 def records_of(run: Any) -> pd.DataFrame:
@@ -19,7 +20,7 @@ def records_of(run: Any) -> pd.DataFrame:
 
 def unit_of(records: pd.DataFrame) -> str:
     """Return the column of records that counts: iteration, epoch, step or round."""
-    return next((name for name in _UNITS if name in records), _UNITS[0])
+    return next((name for name in UNITS if name in records), UNITS[0])
 
 
 def trace(run: Any) -> pd.DataFrame:

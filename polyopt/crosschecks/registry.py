@@ -197,8 +197,8 @@ def summary(outcomes: list[Outcome]) -> str:
 CROSSCHECK_COLUMNS: tuple[Column[Outcome], ...] = (
     Column("", lambda o: o.check.name, is_text=True),
     Column(
-        "identity", lambda o: "\n".join(filter(None, (o.check.identity, o.note))), is_text=True,
-        overflow="wrap",
+        "identity", lambda o: "\n".join(filter(None, (o.check.identity, o.check.source, o.note))),
+        is_text=True, overflow="wrap",
     ),
     Column("computed", lambda o: f"{o.computed:.6g}"),
     Column("", lambda o: o.check.relation, is_text=True),

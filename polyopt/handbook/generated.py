@@ -20,13 +20,8 @@ MODULES = (
 )  # fmt: skip
 
 
-def program_pages(
-    families: Iterable[str] | None = None, *, demonstrate: bool = True
-) -> Iterator[tuple[str, str]]:
-    """Yield name and Markdown text of the page of each family of programs.
-
-    If `demonstrate`, every pair of primal and dual is solved, and the solutions are shown.
-    """
+def program_pages(families: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield name and Markdown text of the page of each family of programs, whose pairs are solved for it."""
     for name in FAMILIES if families is None else families:
         module = family(name)
         words, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
@@ -34,10 +29,9 @@ def program_pages(
         parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`"]
         for program in programs_of(name):
             parts.append(f"## {program}\n\n```{{program}} {program}\n```")
-        if demonstrate:
-            shown = "\n\n".join(pair.demonstrate() for pair in pairs_of(name, module))
-            told = "Each primal and its dual, solved on the family's small data, and the way back."
-            parts.append(f"## Demonstration\n\n{told}\n\n```text\n{shown}\n```")
+        shown = "\n\n".join(pair.demonstrate() for pair in pairs_of(name, module))
+        told = "Each primal and its dual, solved on the family's small data, and the way back."
+        parts.append(f"## Demonstration\n\n{told}\n\n```text\n{shown}\n```")
         parts.append(f"## In plain text\n\n```text\n{rest.rstrip()}\n```")
         yield name, "\n\n".join(parts) + "\n"
 

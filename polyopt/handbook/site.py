@@ -39,12 +39,12 @@ def hand_written() -> dict[str, Path]:
 
 def write_sources(
     folder: Path, *, families: Iterable[str] | None = None, names: Iterable[str] | None = None,
-    demonstrate: bool = True, results: bool = True,
+    results: bool = True,
 ) -> None:  # fmt: skip
     """Write the sources of the site into an empty folder.
 
-    By default all families of programs and all public names have pages. If `demonstrate`, the programs are
-    solved; if `results`, the kept results have pages, as far as they are installed.
+    By default all families of programs and all public names have pages; if `results`, the kept results do,
+    as far as they are installed.
     """
     # Imported here, as a cached site is opened without the programs.
     from polyopt.handbook.generated import api_pages, command_page, program_pages, results_pages
@@ -56,7 +56,7 @@ def write_sources(
         target = folder / "handbook" / "notebooks" / f"{path.stem}.md"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_notebook_page(path), encoding="utf-8")
-    write = {"programs": program_pages(families, demonstrate=demonstrate), "api": api_pages(names)}
+    write = {"programs": program_pages(families), "api": api_pages(names)}
     for part, pages in write.items():
         (folder / part).mkdir()
         listed = []

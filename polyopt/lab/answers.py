@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from formulations.language.clock import Clock
-from polyopt.base.progress import Listener
+from polyopt.compare.trace import UNITS
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
 from polyopt.lab.picture import MAX_NODES, drawing, picture, read_grid
 from polyopt.lab.programs import program_shown
-from polyopt.lab.samples import Words, dual_rows, rows_by_sample, samples_of
+from polyopt.lab.samples import Rows
 from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, menu
 from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
 _MAX_STEPS = 60  # iterates shown of a run
-_UNITS = ("iteration", "epoch", "step", "round", "pass")
 _FROM_RANDOM = (
     "Alternation from a random assignment: a round solves the convex program of each face, then moves "
     "samples to the face where they pay less. It may end above the answer, which is the best of many "
@@ -45,7 +44,6 @@ class Context:
 
     message: Mapping[str, Any]
     run: Clock
-    on_record: Listener
     last: Fitted | None
     drawn: Fitted | None = None
 
@@ -56,7 +54,7 @@ class Context:
 
     def fit(self, state: State, **more: Any) -> Fitted:
         """Solve a state as a part of the request."""
-        return fit_state(state, self.run, self.on_record, **more)
+        return fit_state(state, self.run, **more)
 
     def solved(self) -> Fitted:
         """Return the state of the message, solved; the last picture's if it is the same."""
@@ -68,10 +66,8 @@ class Context:
 
 def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
     """Describe the lab to a client: machines, data sets, limits, and the state to begin with."""
-    import polyopt
-
     return {
-        "kind": "hello", "v": 1, "version": polyopt.__version__,
+        "kind": "hello", "v": 1,
         "machines": [machine.shown() for machine in machines().values()], "datasets": menu(),
         "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
         "state": dict(beginning() if begin is None else begin),
@@ -86,11 +82,10 @@ def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[st
     sample, n = told.get("sample"), len(fitted.state.y)
     if type(sample) is not int or not 0 <= sample < n:
         raise ValueError(f"sample must be a whole number from 0 to {n - 1}")
-    rows, words, label = dual_rows(fitted), Words(fitted), int(fitted.state.y[sample])
-    at_point = rows_by_sample(rows, n)[sample]
+    rows, label = Rows(fitted), int(fitted.state.y[sample])
     return {
-        "kind": "explain", "of": number, "rows": [words.row(row, label) for row in at_point],
-        "why": words.why(at_point, samples_of(rows, fitted)["support"][sample]),
+        "kind": "explain", "of": number, "why": rows.why(sample),
+        "rows": [rows.plain(row, label) for row in rows.at_points[sample]],
     }  # fmt: skip
 
 
@@ -117,7 +112,7 @@ class _Trajectory:
         if not fields:
             return
         last = self._starts[-1][-1] if self._starts else None
-        self.unit = next((name for name in _UNITS if name in record), self.unit)
+        self.unit = next((name for name in UNITS if name in record), self.unit)
         number = int(record.get(self.unit, 0 if last is None else last["step"] + 1))
         if last is None or number <= last["step"] or fields.keys() != last["point"].keys():
             self._starts = [self.best(), []] if self._starts else [[]]
@@ -180,7 +175,7 @@ def _trace(context: Context) -> dict[str, Any]:
 
 def _records(fitted: Fitted) -> list[dict[str, Any]]:
     """Return objective and bound alone, for a solver that shows no iterates."""
-    if not set(_UNITS) & set(fitted.estimator.history_):
+    if not set(UNITS) & set(fitted.estimator.history_):
         return []
     return [
         {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), "point": {}}

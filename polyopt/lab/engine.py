@@ -1,18 +1,16 @@
-"""The engine: messages in, messages out, and one solver at a time beside them.
-
-A :class:`ProgressReporter` sends the progress of a job to the client on the way.
-"""
+"""The engine: messages in, messages out, and one solver at a time beside them."""
 
 import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from formulations.language.clock import Clock
-from polyopt.base.progress import Watch, watching
+from polyopt.base.progress import watching
 from polyopt.base.text import plain
 from polyopt.lab import answers
 from polyopt.lab.fitting import Fitted
@@ -22,45 +20,7 @@ MAX_BYTES = 2_097_152
 
 _MAX_WAITING = 8  # jobs
 _SUPERSEDED = "A newer state is solved in its place."
-_MIN_SECONDS = 0.1  # between two records of a solver
-_MAX_SECONDS = 0.5  # after which progress is sent without a record of the solver
-
-
-class ProgressReporter:
-    """Context manager that sends progress messages on a request while its job runs."""
-
-    def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
-        self._number, self._send, self._watch = number, send, watch
-        self._start = time.perf_counter()
-        self._last = self._start + 0.2  # an answer within 0.3 s needs no progress
-        self._lock = threading.Lock()
-        self._is_over = threading.Event()
-        self._clock = threading.Thread(target=self._tick, name="polyopt lab, clock", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._clock.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._clock.join()  # no progress after the answer
-
-    def on_record(self, record: Mapping[str, float]) -> None:
-        """Send a solver record, at most one every `_MIN_SECONDS`."""
-        if time.perf_counter() >= self._last + _MIN_SECONDS:
-            self._tell({name: record[name] for name in ("objective", "bound") if name in record})
-
-    def _tell(self, values: Mapping[str, float]) -> None:
-        with self._lock:
-            now = self._last = time.perf_counter()
-            progress: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
-            progress |= {"share": self._watch.fraction, "text": self._watch.text, **values}
-            self._send(plain({"id": self._number, "kind": "progress", **progress}))
-
-    def _tick(self) -> None:
-        while not self._is_over.wait(_MAX_SECONDS):
-            if time.perf_counter() >= self._last + _MAX_SECONDS:
-                self._tell({})
+_PROGRESS_SECONDS = 0.25  # between two messages on the progress of a job
 
 
 @dataclass(frozen=True)
@@ -182,10 +142,10 @@ class Engine:
 
     def _compute(self, job: Job) -> None:
         try:
-            with watching() as watch, ProgressReporter(job.number, self._send, watch) as reporter:
+            with self._telling(job.number):
                 last = None if self._last is None else self._last[1]
                 run = Clock(30.0, outer=job.run)  # the seconds begin with the work
-                context = answers.Context(job.message, run, reporter.on_record, last)
+                context = answers.Context(job.message, run, last)
                 answer = plain(answers.COMPUTED[job.op](context))
             if context.drawn is not None:
                 self._last = (job.number, context.drawn)
@@ -195,6 +155,27 @@ class Engine:
             self._send({"id": job.number, "kind": "stopped", "sentence": sentence})
         except Exception as error:  # of any kind: the engine goes on
             self._fail(job.number, error)
+
+    @contextmanager
+    def _telling(self, number: int) -> Iterator[None]:
+        """Send the progress of the job within, with the last record of its solver."""
+        start, is_over = time.perf_counter(), threading.Event()
+
+        def tell() -> None:
+            while not is_over.wait(_PROGRESS_SECONDS):
+                record = watch.record
+                progress = {"objective": record.get("objective"), "bound": record.get("bound")}
+                progress |= {"seconds": time.perf_counter() - start, "share": watch.fraction}
+                self._send(plain({"id": number, "kind": "progress", "text": watch.text, **progress}))
+
+        with watching() as watch:
+            clock = threading.Thread(target=tell, name="polyopt lab, clock", daemon=True)
+            clock.start()
+            try:
+                yield
+            finally:
+                is_over.set()
+                clock.join()  # no progress after the answer
 
     def _fail(self, number: int | None, error: BaseException) -> None:
         self._send({"id": number, "kind": "error", "sentence": sentence_of(error)})

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from formulations.language.clock import Clock, running
-from polyopt.base.progress import Listener, Viewer, points_to, records_to, steps
+from polyopt.base.progress import Viewer, points_to, steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.status import solutions_of
 from polyopt.lab.state import State
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.05  # between two looks at whether a run that waits was stoppe
 
 @dataclass(frozen=True)
 class Fitted:
-    """A solved state, with the seconds of ``solve`` and ``certificate``.
+    """A solved state, with the seconds of the fit and its certificate.
 
     `settings` are the estimator's, with what the data chose; if `is_stopped`, the best point was kept.
     """
@@ -38,7 +38,7 @@ class Fitted:
     estimator: Any
     certificate: Certificate
     warnings: tuple[str, ...]
-    seconds: dict[str, float]
+    seconds: float
     is_stopped: bool
 
     @property
@@ -71,16 +71,15 @@ def of_kernel(state: State) -> dict[str, Any]:
 
 
 def fit_state(
-    state: State, run: Clock, hearing: Listener | None = None, *, seeing: Viewer | None = None,
-    begin: NDArray[np.int64] | None = None,
-) -> Fitted:  # fmt: skip
+    state: State, run: Clock, *, seeing: Viewer | None = None, begin: NDArray[np.int64] | None = None
+) -> Fitted:
     """Solve a state and certify the answer; `run` stops it, by a KeyboardInterrupt before the first point.
 
     `seeing` gets the points of the fit, not those of a search for settings before it; an alternation begins
     at the assignment `begin` (n,).
     """
     method = state.machine.entry(state.settings)
-    with _turn(run), running(run), records_to(hearing), warnings.catch_warnings(record=True) as caught:
+    with _turn(run), running(run), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
@@ -93,14 +92,12 @@ def fit_state(
                 estimator = machine.fit(state.X, state.y)
             else:
                 estimator = machine.fit_from(state.X, state.y, first, hold=held is not None)
-        solved = time.perf_counter()
         certificate = estimator.certificate()
-        certified = time.perf_counter()
+        seconds = time.perf_counter() - start
     sentences = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     return Fitted(
-        state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
-        {"solve": solved - start, "certificate": certified - solved}, run.is_over,
-    )  # fmt: skip
+        state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)), seconds, run.is_over
+    )
 
 
 @contextmanager

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyopt.base.text import plain
 from polyopt.lab.fitting import Fitted, status_of
-from polyopt.lab.samples import (
-    active_faces,
-    dual_rows,
-    family_rows,
-    samples_of,
-)
+from polyopt.lab.samples import Rows, active_faces
 
 View = tuple[float, float, float, float]
 
@@ -35,22 +29,16 @@ def read_grid(grid: Any) -> tuple[int, int] | None:
 def picture(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
     """Describe a solved state."""
     start = time.perf_counter()
-    rows = dual_rows(fitted)
-    samples = samples_of(rows, fitted)
-    shown: dict[str, Any] = {
+    rows = Rows(fitted)
+    shown = {
         "kind": "picture", "state": fitted.state.to_dict(**fitted.shown_settings), "tuned": fitted.tuned,
-        "title": fitted.method.title_for(fitted.settings), "program": fitted.certificate.program,
-        "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
-        "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
-        "families": family_rows(rows, fitted) if rows.has_multipliers else [],
-        "certificate": fitted.certificate.to_dict(),
+        "title": fitted.method.title_for(fitted.settings), "stopped": fitted.is_stopped,
+        "status": status_of(fitted), "solver": fitted.estimator.solver_,
+        "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings),
+        "samples": rows.samples(), "families": rows.families(), "certificate": fitted.certificate.to_dict(),
+        **drawing(fitted, view, grid),
     }  # fmt: skip
-    described = time.perf_counter()
-    shown |= drawing(fitted, view, grid)
-    end = time.perf_counter()
-    timings = {**fitted.seconds, "samples": described - start, "grid": end - described}
-    shown["timings"] = {**timings, "total": sum(timings.values())}
-    return plain(shown)
+    return {**shown, "seconds": fitted.seconds + time.perf_counter() - start}
 
 
 def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from formulations.language.typeset import domains_latex, latex_name, printed_symbols
-from polyopt.base.text import plain
 from polyopt.lab.fitting import Fitted
-from polyopt.lab.samples import NO_MULTIPLIERS, RowAtPoint, Words, dual_rows, number_text, rows_by_sample
+from polyopt.lab.samples import NO_MULTIPLIERS, RowAtPoint, Rows, number_text
 from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, objective_latex, prose
 
@@ -24,12 +23,11 @@ def program_shown(fitted: Fitted) -> dict[str, Any]:
     method, certificate = fitted.method, fitted.certificate
     primal, dual = method.programs_for(fitted.settings)
     primal = method.duals_of or primal
-    duals, words, labels = dual_rows(fitted), Words(fitted), fitted.state.y.tolist()
+    duals, labels = Rows(fitted), fitted.state.y.tolist()
     rows: dict[str, list[tuple[int, RowAtPoint]]] = {}
-    if duals.has_multipliers:
-        for sample, at_points in enumerate(rows_by_sample(duals, len(labels))):
-            for at_point in at_points:
-                rows.setdefault(at_point.row, []).append((sample, at_point))
+    for sample, at_points in enumerate(duals.at_points if duals.has_multipliers else ()):
+        for at_point in at_points:
+            rows.setdefault(at_point.row, []).append((sample, at_point))
     scope = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
 
     def shown(name: str, is_dual: bool, variables: list[Any], value: float, noun: str) -> dict[str, Any]:
@@ -38,7 +36,7 @@ def program_shown(fitted: Fitted) -> dict[str, Any]:
             at_points = rows.get(_primal_row(row, rows) if is_dual else row, [])
             binding = sum(at_point.is_zero == is_dual for _, at_point in at_points)
             listed = [] if is_dual else at_points[:_MAX_NUMBERS]
-            numbers = [{"sample": i, **words.row(at_point, labels[i])} for i, at_point in listed]
+            numbers = [{"sample": i, **duals.plain(at_point, labels[i])} for i, at_point in listed]
             part = {"row": row, "count": len(at_points), "binding": binding, "numbers": numbers}
             parts.append({**formulas, **part})
         return {
@@ -48,13 +46,11 @@ def program_shown(fitted: Fitted) -> dict[str, Any]:
         }  # fmt: skip
 
     value, bound = certificate.primal_value, certificate.dual_value
-    return plain(
-        {
-            "kind": "program", "sentence": certificate.sentence,
-            "primal": shown(primal, False, _variables(fitted), value, "value of the point"),
-            "dual": shown(dual, True, _multipliers(rows), bound, "proven bound"),
-        }
-    )  # fmt: skip
+    return {
+        "kind": "program", "sentence": certificate.sentence,
+        "primal": shown(primal, False, _variables(fitted), value, "value of the point"),
+        "dual": shown(dual, True, _multipliers(rows), bound, "proven bound"),
+    }  # fmt: skip
 
 
 @cache

@@ -2,19 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from formulations.cpm_sparse import penalty_rows
-from formulations.language.program import Row
-from formulations.language.typeset import latex_name, printed_name
+from formulations.language.typeset import printed_name
 from polyopt.certificates.certificate import Claim
 from polyopt.lab.fitting import Fitted
-from polyopt.methods.programs import find_programs
 
 NO_MULTIPLIERS = "This solver leaves no multipliers; the exact one does."
 _LEVEL_TOLERANCE = 1e-5  # relative, within which an output equals the level of its row
@@ -40,121 +36,16 @@ class RowAtPoint:
     xi: float | None  #: the slack variable of the row, None if the program has none
 
 
-@dataclass(frozen=True)
-class DualRows:
-    """Rows of a solution at its points, from ``duals_``."""
-
-    frame: pd.DataFrame
-    program: dict[str, Row]  #: the program's rows by the letters of their multipliers
-    leftovers: tuple[str, ...]  #: letters of multipliers that are determined by others
-    zero: float  #: largest multiplier that counts as 0
-
-    @property
-    def has_multipliers(self) -> bool:
-        """True if the solver has multipliers."""
-        return not self.frame["multiplier"].isna().any()
-
-
-@cache
-def _program_rows(program: str) -> dict[str, Row]:
-    """Return the rows of a program, and those of penalties, by the letters of their multipliers."""
-    rows = {row.multiplier: row for row in find_programs(program)[0].rows}
-    return rows | {row.multiplier: row for row in penalty_rows() if row.multiplier not in rows}
-
-
-def dual_rows(fitted: Fitted) -> DualRows:
-    """Return the rows of a solved state at its points."""
-    method, frame = fitted.method, fitted.duals
-    frame = frame[frame["sample"] >= 0]
-    sizes = frame["multiplier"].abs().to_numpy()
-    largest = float(np.nanmax(sizes, initial=0.0)) if len(sizes) else 0.0
-    rows = _program_rows(method.duals_of or method.programs_for(fitted.settings)[0])
-    return DualRows(frame, rows, method.leftovers, _ZERO_MULTIPLIER * largest)
-
-
-def family_rows(rows: DualRows, fitted: Fitted) -> list[dict[str, Any]]:
-    """Return the families of rows as plain values, a column for each number."""
-    from polyopt.report.programs import mathml
-
-    caps = {
-        family.letter: float(family.cap[0])
-        for family in getattr(fitted.estimator, "families_", ())
-        if np.isfinite(family.cap[0]) and (family.cap == family.cap[0]).all()
-    }
-    families = []
-    for letter, part in rows.frame.groupby("letter", sort=False):
-        stated = rows.program.get(str(letter))
-        family: dict[str, Any] = {
-            "letter": str(letter), "text": printed_name(str(letter)), "row": str(part["row"].iloc[0]),
-            "mathml": mathml(latex_name(str(letter))), "meaning": stated.meaning if stated else "",
-            "pulls": letter not in rows.leftovers, "upper": caps.get(str(letter)),
-        }  # fmt: skip
-        for name in ("sample", "face", "multiplier", "slack", "state"):
-            family[name] = part[name].tolist() if name in part else None
-        families.append(family)
-    return families
-
-
-def samples_of(rows: DualRows, fitted: Fitted) -> dict[str, Any]:
-    """Return each point's output, predicted label, slack, active face, and whether it is a support vector."""
-    estimator, n = fitted.estimator, len(fitted.state.y)
-    f = np.asarray(estimator.decision_function(fitted.state.X), dtype=float)
-    frame, slack = rows.frame, None
-    is_slack = frame["row"].str.startswith("slack").to_numpy()
-    if is_slack.any() and "slack" in frame:
-        slack, values = np.zeros(n), frame["slack"].to_numpy()[is_slack]
-        np.add.at(slack, frame["sample"].to_numpy()[is_slack], np.maximum(values, 0.0))
-    size = np.zeros(n)
-    if rows.has_multipliers:
-        counts = ~frame["letter"].isin(rows.leftovers).to_numpy()
-        multipliers = frame["multiplier"].abs().to_numpy()[counts]
-        np.maximum.at(size, frame["sample"].to_numpy()[counts], multipliers)
-        size[size <= rows.zero] = 0.0
-    support = size > 0.0
-    if getattr(estimator, "support_", None) is not None:
-        support = np.zeros(n, dtype=bool)
-        support[estimator.support_] = True
-    return {
-        "f": f.tolist(), "label": estimator.predict(fitted.state.X).astype(int).tolist(),
-        "slack": None if slack is None else slack.tolist(), "face": active_faces(estimator, n).tolist(),
-        "support": support.tolist(), "size": (size / (size.max() or 1.0)).tolist(),
-    }  # fmt: skip
-
-
-def active_faces(estimator: object, n: int) -> NDArray[np.int64]:
-    """Return the active face of each point; -1 without faces."""
-    assignment = getattr(estimator, "assignment_", None)
-    return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
-
-
-def rows_by_sample(rows: DualRows, n: int) -> list[list[RowAtPoint]]:
-    """Return the rows of each point."""
-    records = rows.frame.to_dict("records")
-    xi = {
-        (record["sample"], record.get("face"), record["row"].removeprefix("slack")): max(record["slack"], 0.0)
-        for record in records
-        if record["row"].startswith("slack") and "slack" in record
-    }
-    found: list[list[RowAtPoint]] = [[] for _ in range(n)]
-    for record in records:
-        sample, face, row, letter = record["sample"], record.get("face"), record["row"], record["letter"]
-        multiplier = record["multiplier"]
-        suffix = row.removeprefix("bound") if row.startswith("bound") else ""
-        found[sample].append(
-            RowAtPoint(
-                row, printed_name(letter), face, multiplier, record.get("slack"),
-                record.get("output", math.nan), record["state"], letter in rows.leftovers,
-                not abs(multiplier) > rows.zero, xi.get((sample, face, suffix), xi.get((sample, -1, suffix))),
-            )
-        )  # fmt: skip
-    return found
-
-
-class Words:
-    """Sentences on the rows of one solution."""
+class Rows:
+    """Rows of a solved state at its points, from ``duals_``, in numbers and in sentences."""
 
     def __init__(self, fitted: Fitted):
         estimator = fitted.estimator
+        self._fitted = fitted
+        self._leftovers = fitted.method.leftovers
+        self.frame = fitted.duals[fitted.duals["sample"] >= 0]
+        self.has_multipliers = not self.frame["multiplier"].isna().any()
+        self._zero = _ZERO_MULTIPLIER * float(self.frame["multiplier"].abs().max())
         self._bound = float(getattr(estimator, "B", math.nan))
         self._outward = getattr(estimator, "_outward", None)
         self._inside = getattr(estimator, "inside_label_", None) if self._outward is not None else None
@@ -165,13 +56,82 @@ class Words:
         if fitted.certificate.claim in _PROVEN:
             self._caveat = ""
 
-    def row(self, row: RowAtPoint, label: int) -> dict[str, Any]:
+    def families(self) -> list[dict[str, Any]]:
+        """Return the families of rows as plain values, a column for each number; none without multipliers."""
+        if not self.has_multipliers:
+            return []
+        caps = {
+            family.letter: float(family.cap[0])
+            for family in getattr(self._fitted.estimator, "families_", ())
+            if np.isfinite(family.cap[0]) and (family.cap == family.cap[0]).all()
+        }
+        families = []
+        for letter, part in self.frame.groupby("letter", sort=False):
+            columns = {
+                name: part[name].tolist() for name in ("sample", "multiplier", "slack") if name in part
+            }
+            families.append(
+                {
+                    "letter": letter, "row": part["row"].iloc[0], "pulls": letter not in self._leftovers,
+                    "upper": caps.get(str(letter)), **columns,
+                }
+            )  # fmt: skip
+        return families
+
+    def samples(self) -> dict[str, Any]:
+        """Return each point's output, predicted label, active face, and whether it is a support vector.
+
+        `size` is the largest multiplier of the point, relative to that of all points.
+        """
+        estimator, X = self._fitted.estimator, self._fitted.state.X
+        size = np.zeros(len(X))
+        if self.has_multipliers:
+            counts = ~self.frame["letter"].isin(self._leftovers).to_numpy()
+            multipliers = self.frame["multiplier"].abs().to_numpy()[counts]
+            np.maximum.at(size, self.frame["sample"].to_numpy()[counts], multipliers)
+            size[size <= self._zero] = 0.0
+        support = size > 0.0
+        if getattr(estimator, "support_", None) is not None:
+            support = np.isin(np.arange(len(X)), estimator.support_)
+        return {
+            "f": estimator.decision_function(X).tolist(), "label": estimator.predict(X).tolist(),
+            "face": active_faces(estimator, len(X)).tolist(), "support": support.tolist(),
+            "size": (size / (size.max() or 1.0)).tolist(),
+        }  # fmt: skip
+
+    @cached_property
+    def at_points(self) -> list[list[RowAtPoint]]:
+        """The rows of each point."""
+        records = self.frame.to_dict("records")
+        xi = {
+            (record["sample"], record.get("face"), record["row"].removeprefix("slack")): max(
+                record["slack"], 0.0
+            )
+            for record in records
+            if record["row"].startswith("slack") and "slack" in record
+        }
+        found: list[list[RowAtPoint]] = [[] for _ in self._fitted.state.y]
+        for record in records:
+            sample, face, row, letter = record["sample"], record.get("face"), record["row"], record["letter"]
+            multiplier = record["multiplier"]
+            suffix = row.removeprefix("bound") if row.startswith("bound") else ""
+            found[sample].append(
+                RowAtPoint(
+                    row, printed_name(letter), face, multiplier, record.get("slack"),
+                    record.get("output", math.nan), record["state"], letter in self._leftovers,
+                    not abs(multiplier) > self._zero,
+                    xi.get((sample, face, suffix), xi.get((sample, -1, suffix))),
+                )
+            )  # fmt: skip
+        return found
+
+    def plain(self, row: RowAtPoint, label: int) -> dict[str, Any]:
         """Return a row as plain values, with its sentence."""
         return {
             "row": row.row, "letter": row.letter, "face": row.face, "multiplier": row.multiplier,
-            "slack": row.slack, "state": row.state, "binding": not row.is_zero,
+            "slack": row.slack, "binding": not row.is_zero,
             "left": self._left_side(row, label) if row.row in _OUTPUT_ROWS else None,
-            "words": self.sentence(row, label),
+            "words": self._sentence(row, label),
         }  # fmt: skip
 
     def _left_side(self, row: RowAtPoint, label: int) -> float:
@@ -182,7 +142,7 @@ class Words:
             return label * row.output
         return (-self._outward if label == self._inside else self._outward) * row.output
 
-    def sentence(self, row: RowAtPoint, label: int) -> str:
+    def _sentence(self, row: RowAtPoint, label: int) -> str:
         """Return a row in words and numbers."""
         face = _at_face(row)
         multiplier = f"{row.letter} = {number_text(0.0 if row.is_zero else row.multiplier)}"
@@ -205,8 +165,9 @@ class Words:
         output = f"output {number_text(row.output)}, " if row.row in _OUTPUT_ROWS else ""
         return f"{row.row}{face}: {output}{row.state}; {multiplier}"
 
-    def why(self, rows: list[RowAtPoint], is_support: bool) -> str:
+    def why(self, sample: int) -> str:
         """Say whether a point is a support vector, and name its positive multipliers."""
+        rows, is_support = self.at_points[sample], self.samples()["support"][sample]
         if any(math.isnan(row.multiplier) for row in rows):
             return NO_MULTIPLIERS
         counted = [row for row in rows if not row.is_leftover]
@@ -224,6 +185,12 @@ class Words:
         )
         more = f"; and {len(active) - 3} more" if len(active) > 3 else ""
         return f"{kind}: {reasons}{more}.{self._caveat}"
+
+
+def active_faces(estimator: object, n: int) -> NDArray[np.int64]:
+    """Return the active face of each point; -1 without faces."""
+    assignment = getattr(estimator, "assignment_", None)
+    return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
 
 
 def _at_face(row: RowAtPoint) -> str:

@@ -15,7 +15,7 @@ from sklearn.datasets import make_circles, make_gaussian_quantiles, make_moons
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Array
 from polyopt import datasets
-from polyopt.base.text import plain, visible
+from polyopt.base.text import visible
 from polyopt.datasets.tables import first_cells
 from polyopt.lab.state import machines
 from polyopt.methods.registry import DEFAULT_METHOD
@@ -92,7 +92,7 @@ def menu() -> list[dict[str, Any]]:
         {"name": name, "title": str(name), "samples": int(row["n"]), "features": int(row["m"])}
         for name, row in built_in.iterrows()
     ]
-    return plain([*drawn, *kept])
+    return [*drawn, *kept]
 
 
 N_POINTS = 150

@@ -6,7 +6,6 @@ and ``singles(seed)``, and :func:`entries_of` reads their names from them.
 
 import difflib
 import inspect
-import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,6 @@ from formulations.language.program import Duality, Program
 from formulations.language.typeset import statement_of
 from polyopt.methods.registry import answering_for, families, family_module, owner_of
 
-# The paper up to its year, or the slides; then the place in it.
-_SOURCE = re.compile(r"(?P<paper>.*?(?:\(\d{4}\)|\bslides\b))[,;]?\s*(?P<place>.*)")
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -28,29 +24,12 @@ class Entry:
 
     family: str
     program: Program
-    partner: str  # the name of its dual, or of its primal; empty if it has none
     is_dual: bool = False
 
     @property
     def name(self) -> str:
         """The name by which ``polyopt show`` finds it."""
         return self.program.name
-
-    @property
-    def source(self) -> tuple[str, str]:
-        """The paper, and the place in it, which is empty if the source names none."""
-        match = _SOURCE.fullmatch(self.program.source)
-        return (match["paper"], match["place"]) if match else (self.program.source, "")
-
-    @property
-    def n_variables(self) -> int:
-        """Number of scalar variables."""
-        return sum(variable.size for variable in self.program.variables.values())
-
-    @property
-    def n_constraints(self) -> int:
-        """Number of scalar constraints."""
-        return sum(row.constraint.size for row in self.program.rows)
 
 
 def pairs_of(name: str, module: ModuleType, seed: int = 0) -> list[Duality]:
@@ -68,10 +47,10 @@ def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
     """Build every program of one family, each primal before its dual; of equal names the first is kept."""
     by_name: dict[str, Entry] = {}
     for pair in pairs_of(name, module, seed):
-        by_name.setdefault(pair.primal.name, Entry(name, pair.primal, pair.dual.name))
-        by_name.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name, is_dual=True))
+        by_name.setdefault(pair.primal.name, Entry(name, pair.primal))
+        by_name.setdefault(pair.dual.name, Entry(name, pair.dual, is_dual=True))
     for program in singles_of(name, module, seed):
-        by_name.setdefault(program.name, Entry(name, program, ""))
+        by_name.setdefault(program.name, Entry(name, program))
     return list(by_name.values())
 
 

@@ -1,7 +1,7 @@
 """`write_report`: a comparison as one HTML page that needs no network.
 
-Each data set has a section: for repeated runs means, differences and every single fit, then a table and
-pictures of each method. A last section compares every solver with a proven bound.
+Each data set has a section with a table, and pictures of each method. A last section compares every solver
+with a proven bound.
 """
 
 import warnings
@@ -14,12 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from polyopt.base.files import write_text
-from polyopt.base.table import Column
+from polyopt.base.progress import Step, steps
 from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Proof
-from polyopt.compare.tables import CLAIMS, DIFFERENCE_COLUMNS, fit_columns, mean_columns, proof_columns
+from polyopt.compare.tables import CLAIMS, fit_columns, proof_columns
 from polyopt.compare.trace import trace
 from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS, MethodError, answering_for
@@ -128,15 +128,11 @@ _CAPTION = (
 )
 
 
-def write_report(
-    comparison: Comparison, path: str | Path, *, on_step: Callable[[str], None] | None = None
-) -> Path:
-    """Write a comparison as one page; replace a file.
-
-    `on_step` is called with a few words before each set of pictures is drawn, and before the file is written.
-    """
+def write_report(comparison: Comparison, path: str | Path) -> Path:
+    """Write a comparison as one page; replace a file."""
     contents = Contents()
-    sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
+    with steps(max(len({(row.data, row.method) for row in comparison.rows}), 1), "method") as step:
+        sections = [_data_section(comparison, data, step, contents) for data in comparison.datasets]
     if proofs := comparison.proofs():
         title = contents.heading(2, "how far from proven", "How far from proven")
         table = rows_table(proof_columns(proofs), proofs, "comparison")
@@ -152,8 +148,6 @@ def write_report(
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
         claims="\n".join(f"<dt>{_badge(k)}</dt><dd>{escape(c.meaning)}</dd>" for k, c in CLAIMS.items()),
     )  # fmt: skip
-    if on_step is not None:
-        on_step("the page")
     write_text(Path(path), framed("polyopt: exact and fast, side by side", body, wide=True))
     return Path(path)
 
@@ -167,14 +161,11 @@ def _summary(comparison: Comparison) -> str:
     return text + (" Interrupted before its end." if comparison.interrupted else "")
 
 
-def _data_section(
-    comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None, contents: Contents
-) -> str:
-    rows = [row for row in comparison.first_rows if row.data == data.name]
+def _data_section(comparison: Comparison, data: Prepared, step: Step, contents: Contents) -> str:
+    rows = [row for row in comparison.rows if row.data == data.name]
     parts = [
         f"<section>{contents.heading(2, data.name, escape(data.name))}",
         f"<p class='quiet'>{escape(data.summary)}</p>",
-        _repeats_section(comparison, data.name) if comparison.is_repeated else "",
         rows_table(
             fit_columns(rows), rows, "comparison", sortable=True, group=lambda row: row.method,
             is_group_named=True, note=lambda row: "" if row.estimator is not None else row.status,
@@ -187,33 +178,14 @@ def _data_section(
         fits = [row for row in rows if row.method == name]
         if all(row.estimator is None for row in fits):
             continue
-        if on_step is not None:
-            on_step(f"pictures of {name} on {data.name}")
+        step.name(f"pictures of {name} on {data.name}")
         settings = f" <span class='quiet'>{escape(fits[0].settings)}</span>"
         parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
         parts.append("<div class='pictures'>")
         parts += pictures_of(data, fits)
+        step.done()
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
-
-
-def _repeats_section(comparison: Comparison, name: str) -> str:
-    """Return means over splits, differences between methods, and all fits, on one data set."""
-    means = [summary for summary in comparison.summaries() if summary.data == name]
-    pairs = [difference for difference in comparison.differences() if difference.data == name]
-    fits = [row for row in comparison.rows if row.data == name]
-    columns = fit_columns(fits)
-    columns[2:2] = [
-        Column("split", lambda row: str(row.split)),
-        Column("settings", lambda row: row.settings, is_text=True),
-    ]  # fmt: skip
-    columns.append(Column("status", lambda row: row.status, is_text=True))
-    parts = ["<h3>Means over splits</h3>", rows_table(mean_columns(means), means)]
-    if pairs:
-        parts += ["<h3>Differences of test error, in points</h3>", rows_table(DIFFERENCE_COLUMNS, pairs)]
-    parts.append(f"<details><summary>All {len(fits)} fits</summary>{rows_table(columns, fits)}</details>")
-    parts.append("<h3>The first split</h3>")
-    return "\n".join(parts)
 
 
 def _gap_picture(proofs: list[Proof]) -> str:

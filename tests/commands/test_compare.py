@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,13 @@ from rich.console import Console
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
-from polyopt.compare.tables import CLAIMS, duration, number, solver_word
+from polyopt.compare.run import chosen_methods, given_text
+from polyopt.compare.tables import CLAIMS, duration, number
 from polyopt.compare.trace import trace
-from polyopt.datasets import Dataset, built_in, names
+from polyopt.datasets import Dataset
 from polyopt.margin.svm import SVM
 from polyopt.methods.programs import find_programs
+from polyopt.methods.registry import for_kernel
 from polyopt.methods.tuning import narrower_class, relative_bound
 from polyopt.plots import gaps
 
@@ -163,30 +164,29 @@ def test_the_same_seed_gives_the_same_rows():
     assert not found.equals(numbers(4))
 
 
-def test_json_and_csv_come_back_as_they_went(comparison):
-    content = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
-    assert content["rows"] == [row.to_dict() for row in comparison.rows]
-    assert content["data"] == [{"name": "blobs", "n_train": 60, "n_test": 20, "n_features": 3}]
+def test_csv_comes_back_as_it_went(comparison):
     records = list(csv.DictReader(io.StringIO(comparison.to_frame().to_csv(index=False))))
     for record, row in zip(records, comparison.rows, strict=True):
-        values = row.to_dict()
+        values = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "estimator"}
         assert list(record) == list(values)
         assert all(type(value)(record[name]) == value for name, value in values.items())
 
 
-def test_ctrl_c_keeps_what_is_done():
-    done = []
+def test_ctrl_c_keeps_what_is_done(monkeypatch):
+    machine = find_method("rmm").estimator_class
+    fit = machine.fit
 
-    def on_row(row):
-        done.append(row)
-        if len(done) == 3:
+    def stopped(self, X, y):
+        if len(y) == 60:  # not the few samples by which modules are imported
             raise KeyboardInterrupt
+        return fit(self, X, y)
 
-    found = compare(blobs(), ["svm", "rmm"], on_row=on_row)
+    monkeypatch.setattr(machine, "fit", stopped)
+    found = compare(blobs(), ["svm", "rmm"])
     assert found.interrupted
-    assert list(found.rows) == done
+    assert [(row.method, row.solver) for row in found.rows] == [("svm", "exact"), ("svm", "interior-point")]
     assert any("interrupted" in note for note in found.notes())
-    assert "rmm" in printed(found, 80)
+    assert "svm" in printed(found, 80)
 
 
 def test_ctrl_c_before_the_first_row_says_that_there_is_none(monkeypatch):
@@ -214,15 +214,16 @@ def test_the_table_fits_and_shows_every_number(comparison, width, seconds):
     text = printed(comparison, width)
     assert max(map(len, text.splitlines())) <= width
     for row in comparison.rows:
-        digits = 7 if width < 96 else 8
+        digits = 7 if width < 112 else 8
+        solver = row.solver.partition("-")[0][:6] if width < 112 else row.solver
         assert number(row.objective, digits) in text
         assert number(row.bound, digits) in text
         line = next(
             line
             for line in text.splitlines()
-            if f" {solver_word(row.solver, width)} " in line and number(row.objective, digits) in line
+            if f" {solver}" in line and number(row.objective, digits) in line
         )
-        assert f"{row.relative_gap:.{0 if width < 96 else 1}e}" in line
+        assert f"{row.relative_gap:.{0 if width < 112 else 1}e}" in line
         assert f"{100 * row.test_error:.1f}" in line
         assert str(row.complexity) in line.split()
         badge = CLAIMS[row.claim]
@@ -285,11 +286,55 @@ def labelled(y):
         ({"time_limit": float("nan")}, r"time_limit must be .* not nan"),
     ],
 )
-def test_bad_input_is_refused_before_any_fit(arguments, message):
-    done = []
+def test_bad_input_is_refused_before_any_fit(arguments, message, monkeypatch):
+    monkeypatch.setattr(SVM, "fit", lambda *_: pytest.fail("fitted"))
     with pytest.raises(ValueError, match=message):
-        compare(**{"data": blobs(), **arguments}, on_row=done.append)
-    assert done == []
+        compare(**{"data": blobs(), **arguments})
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+def test_settings_given_are_noted(comparison):
+    assert "Settings given: n_init=1 (" in " ".join(comparison.notes())
+
+
+def test_a_setting_is_for_the_methods_that_have_it():
+    given = chosen_methods(["svm", "cpm"], {"C": 2.0, "n_faces": 5})
+    assert given == {"svm": {"C": 2.0}, "cpm": {"C": 2.0, "n_faces": 5}}
+    assert given_text(given) == "C=2, n_faces=5 (cpm)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_faces": 3}, "no compared method has the setting n_faces; compared: svm, rmm"),
+        ({"C": -1.0}, "C must be positive and finite"),
+        ({"degree": "x"}, "degree"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_fit(settings, message, monkeypatch):
+    monkeypatch.setattr(SVM, "fit", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(ValueError, match=message):
+        compare(blobs(), ["svm", "rmm"], settings=settings)
+
+
+def test_a_kernel_chooses_the_entry_that_it_is_of():
+    assert for_kernel(find_method("svm"), "poly") is find_method("svm-rbf")
+    assert for_kernel(find_method("svm-rbf"), "linear") is find_method("svm")
+    assert for_kernel(find_method("rmm-rbf"), "sigmoid") is find_method("rmm-rbf")
+    assert for_kernel(find_method("cpm"), "rbf") is find_method("cpm")
+    assert find_method("svm-rbf").title_for({"kernel": "poly"}).endswith(", poly kernel")
+    assert find_method("svm-rbf").title_for({"kernel": "rbf"}) == find_method("svm-rbf").title
+    assert list(chosen_methods(["svm", "svm-rbf"], {"kernel": "rbf"})) == ["svm-rbf"]
+
+
+def test_a_published_test_part_is_used_and_noted():
+    data = blobs()
+    held = replace(data, name="held", X_test=data.X[::3], y_test=data.y[::3])
+    found = compare([data, held], ["svm"])
+    assert len(found.datasets[1].y_test) == len(held.y_test)
+    assert "a stratified quarter (seed 0), of held the publisher's" in " ".join(found.notes())
 
 
 # -- the registry --------------------------------------------------------------------------------
@@ -337,10 +382,3 @@ def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
     assert "Gap to the bound" in printed(found, 120)
     with pytest.raises(ValueError, match="needs a run"):
         gaps({}, {})
-
-
-def test_built_in_stands_for_all_sets_that_need_no_download():
-    from polyopt.cli.compare import _with_built_in
-
-    assert _with_built_in(["banana.csv", "built-in"]) == ["banana.csv", *built_in()]
-    assert {"ionosphere", "wdbc"} <= set(built_in()) < set(names())

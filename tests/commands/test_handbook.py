@@ -17,9 +17,7 @@ from polyopt.handbook import site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.site import hand_written, write_sources
 
-FEW = partial(
-    write_sources, families=("rmm",), names=("SVM", "certify_svm"), demonstrate=False, results=False
-)
+FEW = partial(write_sources, families=("rmm",), names=("SVM", "certify_svm"), results=False)
 CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"
 
 

@@ -374,13 +374,12 @@ def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
     assert data.read_text().startswith("<!")
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "compare", "verify"])
+@pytest.mark.parametrize("command", ["fit", "predict", "compare"])
 def test_a_folder_as_target_is_refused_before_the_work(command, model, tmp_path):
     arguments = {
         "fit": ("fit", "sonar", "--out"),
         "predict": ("predict", model, tmp_path / "t.csv", "--out"),
         "compare": ("compare", "--report"),
-        "verify": ("verify", "--html"),
     }[command]
     done = run(*arguments, tmp_path)
     assert done.exit_code == 2

@@ -89,7 +89,6 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert "lsvm: lsvm.primal, lsvm.dual" in worked("show")
     assert worked("show", "lsvm").startswith("The Lagrangian support vector machine")
     assert "maximise    Σᵢ αᵢ − ½‖Σᵢ αᵢ zᵢ‖²" in worked("show", "lsvm.dual")
-    assert "lsvm.primal" in worked("catalogue", "lsvm")
 
     assert [misprints(entry.program) for entry in entries(("lsvm",))] == [[], []]
     checks = verify(0, ("lsvm",))

@@ -18,16 +18,14 @@ import polyopt.report.comparison as pictures_module
 from polyopt.base.text import escape, visible
 from polyopt.compare import compare
 from polyopt.compare.tables import CLAIMS, number
-from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.svm import SVM
-from polyopt.methods.programs import entries, find_programs
+from polyopt.methods.programs import find_programs
 from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.figure import CLASSES
-from polyopt.report import write_report, write_verification
+from polyopt.report import write_report
 from polyopt.report.programs import mathml
-from polyopt.verify import Check
 
 NAME = "<blobs & script>"
 
@@ -208,19 +206,20 @@ def test_the_first_picture_is_of_the_model_of_the_table(comparison, page):
         assert 100 * wrong.mean() == pytest.approx(100 * exact.test_error)
 
 
-def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path):
+def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path, monkeypatch):
+    def interrupt(self, X, y):
+        if len(y) == 27:  # the training part
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyopt.margin.rmm.RelativeMarginMachine.fit", interrupt)
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 12)
     data = Dataset("three", rng.normal(size=(36, 2)) + 3 * y[:, None], y, target_names=("0", "1", "2"))
-    found = compare(data, ["svm", "rmm"], on_row=interrupt)
+    found = compare(data, ["svm", "rmm"])
     text = write_report(found, tmp_path / "i.html").read_text(encoding="utf-8")
     assert "Interrupted before its end" in text
     assert "Pictures are drawn of data with two classes" in text
     assert "<svg" not in text
-
-
-def interrupt(row):
-    raise KeyboardInterrupt
 
 
 def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path):
@@ -297,20 +296,3 @@ def test_a_run_is_drawn_with_its_gap():
         "exact solver",
     ]
     assert values.lines[2].get_ydata()[0] == 4.8
-
-
-def test_a_page_of_verification_has_a_row_for_each_check_and_for_each_outcome(tmp_path):
-    checks = [
-        Check("svm", "svm.primal", solver, value, 1e-12, 1e-9, "stationarity of w", verdict)
-        for solver, value, verdict in (("clarabel", 9.125, "ok"), ("osqp", 10.25, "not run"))
-    ]
-    cross = Crosscheck("T00", "toys are toys", "=", 1e-6, lambda seed: None)
-    outcomes = [Outcome(cross, value, -value, 0.0, 0.1, "ok") for value in (-3.5, 12.75)]
-    text = write_verification(entries(("svm",)), checks, outcomes, tmp_path / "v.html").read_text("utf-8")
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr class='.*?</tr>", text)]
-    assert [row[:3] for row in rows if row[:1] == ["clarabel"]] == [["clarabel", "9.125", "1.0e-12"]]
-    assert [row[:3] for row in rows if row[:1] == ["osqp"]] == [["osqp", "10.25", "1.0e-12"]]
-    assert [row[2:5] for row in rows if row[:1] == ["T00"]] == [
-        ["-3.5", "=", "3.5"],
-        ["12.75", "=", "-12.75"],
-    ]

@@ -210,7 +210,7 @@ def test_damaged_and_odd_model_files(tmp_path):
 
 def test_what_is_printed_is_not_mixed_with_a_file_on_standard_output(tmp_path):
     table = small_table(tmp_path)
-    for command in (("fit", table, "--out"), ("compare", "--data", table, "--report"), ("verify", "--html")):
+    for command in (("fit", table, "--out"), ("compare", "--data", table, "--report")):
         assert f"{command[-1]}: standard output has what is printed" in refused(*command, "-")
 
 

@@ -11,6 +11,7 @@ from helpers.lab import Client, some_points
 from hypothesis import strategies as st
 
 from formulations.language.clock import Clock
+from polyopt.base.progress import records_to
 from polyopt.lab import answers, fitting
 from polyopt.lab.engine import MAX_BYTES
 from polyopt.lab.fitting import fit_state
@@ -210,7 +211,8 @@ def test_a_stopped_solver_keeps_its_best_point_and_says_so():
         if len(records) == 6:
             run.stop()
 
-    fitted = fit_state(state, run, hear)
+    with records_to(hear):
+        fitted = fit_state(state, run)
     assert fitted.is_stopped
     assert len(records) < 5000
     assert np.isfinite(fitted.certificate.primal_value)

@@ -61,8 +61,6 @@ def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
         mine = frame[(frame["letter"] == family["letter"]) & (frame["sample"] >= 0)]
         np.testing.assert_array_equal(family["multiplier"], mine["multiplier"])
         np.testing.assert_array_equal(family["sample"], mine["sample"])
-        assert family["state"] == mine["state"].tolist()
-        assert family["meaning"]
     x0, x1, y0, y1 = picture["view"]
     values, cells = values_of(picture["grid"])
     U, V = np.meshgrid(np.linspace(x0, x1, 72), np.linspace(y0, y1, 72))

@@ -50,16 +50,17 @@ def test_the_model_of_wdbc_is_small_and_says_what_was_proven(tmp_path):
     assert path.stat().st_size < 20_000
     assert "kB), without the training data" in said
     assert "--keep-data" in said
-    facts = json.loads(worked("info", path, "--json"))
+    facts, shown = load_model(path).facts, " ".join(worked("info", path).split())
     assert facts["claim"]["sentence"] in " ".join(said.split())
     assert facts["claim"]["primal"] - facts["claim"]["bound"] == facts["claim"]["gap"]
-    assert facts["size"] == path.stat().st_size
     assert facts["data"]["samples"] == 569
-    assert facts["n_features"] == len(facts["features"]) == 30
-    assert facts["steps"] == [["scaler", "StandardScaler"], ["machine", "ConvexPolytopeMachine"]]
     assert facts["versions"]["polyopt"] == polyopt.__version__
     assert facts["parameters"]["max_iter"] == 5
-    assert not facts["holds_data"]
+    for text in (
+        facts["claim"]["sentence"], "n features 30", "(30 in all)", "holds data no", "max_iter 5",
+        "scaler StandardScaler, machine ConvexPolytopeMachine", f"size {path.stat().st_size / 1000:.1f} kB",
+    ):  # fmt: skip
+        assert text in shown
 
 
 def test_keep_data_keeps_what_certificates_need(tmp_path):
@@ -86,7 +87,6 @@ def test_info_prints_text_as_text(tmp_path):
     assert "\x1b" not in said
     for name in ("method", "settings", "parameters", "claim", "status", "data", "fitted", "versions", "size"):
         assert f"\n{name}" in f"\n{said}"
-    assert json.loads(worked("info", path, "--json"))["features"] == ["[bold]a", "b\x1b[31m"]
 
 
 def test_info_says_what_is_not_known(tmp_path):
@@ -94,7 +94,7 @@ def test_info_says_what_is_not_known(tmp_path):
     path = tmp_path / "m.skops"
     save_model(SVM().fit(points(), np.repeat([0, 1], 8)), path)
     assert "not known: the model was saved without the facts of its fit" in worked("info", path)
-    assert json.loads(worked("info", path, "--json"))["claim"] is None
+    assert "interrupted" not in worked("info", path)
 
 
 def test_the_digest_is_of_the_data():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t
+from scipy.stats import t, ttest_1samp
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -26,6 +26,7 @@ from benchmarks.helpers.interpretable_rivals import (
     preparation,
 )
 from benchmarks.helpers.interpretable_size import final_model, numbers_of
+from benchmarks.helpers.intervals import interval
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +132,22 @@ def test_a_difference_has_the_interval_of_its_splits():
     apart = -0.02 - 0.01 * (np.arange(10) % 2)
     half = t.ppf(0.975, 9) * apart.std(ddof=1) * np.sqrt(0.1 + 3 / 7)
     np.testing.assert_allclose((mean, low, high), (apart.mean(), apart.mean() - half, apart.mean() + half))
+
+
+def test_the_interval_is_nadeau_and_bengios():
+    """From the definition, by another route: scipy's own interval is that without the correction."""
+    values, ratio = [0.10, 0.14, 0.09, 0.12, 0.16], 1.0 / 3.0
+    mean, low, high = interval(values, ratio)
+    J = len(values)
+    plain = ttest_1samp(values, 0.0).confidence_interval(0.95)
+    wider = np.sqrt((1.0 / J + ratio) / (1.0 / J))
+    assert mean == pytest.approx(np.mean(values))
+    assert [low, high] == pytest.approx(
+        [mean - wider * (mean - plain.low), mean + wider * (plain.high - mean)], rel=1e-12
+    )
+    assert interval(values, 0.0)[1:] == pytest.approx([plain.low, plain.high], rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [[], [0.1], [0.1, 0.1, 0.1]])
+def test_no_interval_without_a_spread(values):
+    assert np.isnan(interval(values, 0.3)[1:]).all()

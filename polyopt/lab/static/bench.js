@@ -259,7 +259,7 @@ export class Bench {
     this.drawSamples();
     this.figures.show(picture);
     const record = { id: picture.id, points: flight.ids.length, machine: this.model.machine, ms: 0,
-      engine_ms: 1000 * picture.timings.total, moving: !flight.settled };
+      engine_ms: 1000 * picture.seconds, moving: !flight.settled };
     requestAnimationFrame(() => setTimeout(() => {
       record.ms = performance.now() - flight.stamp;
       this.timings.push(record);

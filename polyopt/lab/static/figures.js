@@ -67,8 +67,8 @@ export class Figures {
     say(this.gap, certificate?.gap === null || !certificate ? "–"
       : `${number(certificate.gap, 3)}${relative === null ? "" : ` (relative ${number(relative, 2)})`}`);
     this.spread(relative ?? null, relative ?? null, certificate ? "no bound" : "no values yet");
-    const { solver, iterations, timings } = picture ?? {};
-    const took = timings ? `; ${number(1000 * timings.total, 2)} ms in all` : "";
+    const { solver, iterations, seconds } = picture ?? {};
+    const took = seconds ? `; ${number(1000 * seconds, 2)} ms in all` : "";
     say(this.run, picture ? `${picture.status} Solver: ${solver}, iterations: ${iterations ?? "–"}${took}.` : "");
     this.warnings.replaceChildren(...(picture?.warnings ?? []).map((text) => h("li", { text })));
     this.table(certificate);
