@@ -14,8 +14,8 @@ independent in step 2: each is a small program (:func:`solve_explicit_face`), an
 faces that are assigned the same samples again. Otherwise all faces are one program.
 
 Subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large data),
-:mod:`polyopt.cpm.penalised` (Newton steps on the dual of penalised faces) and :mod:`polyopt.cpm.few_features`
-(branch and bound over features).
+:mod:`polyopt.cpm.penalised` (an interior-point method for penalised faces) and
+:mod:`polyopt.cpm.few_features` (branch and bound over features).
 """
 
 import copy

@@ -387,7 +387,7 @@ def _multipliers(
     """Compute multipliers (n, K) for a point without any, and a note if they had less effort than asked.
 
     1. Faces coupled by margin="worst": the dual program of formulations.
-    2. Faces with a penalty: Newton ascent on their dual.
+    2. Faces with a penalty: the interior-point method for their dual.
     3. Other faces: coordinate ascent on the dual of each face. With loss="max" a negative's cost is divided
        equally among the faces with its largest hinge, which is at least any weighted mean of its hinges.
     """

@@ -1,4 +1,4 @@
-"""Alternating minimisation with a penalty on the weights, by Newton steps on the dual.
+"""Alternating minimisation with a penalty on the weights, by an interior-point method.
 
 Each round of :class:`PenalisedDualProblem` solves the program of :mod:`formulations.cpm_sparse` (ℓ1 and group
 penalty, signs; loss="sum", margin="total") for a fixed assignment of the positives to faces by
@@ -57,7 +57,7 @@ class PenalisedDualProblem(PolytopeProblem):
         if self._ascent is None:
             self._ascent = PenalisedAscent(self.X, self.y, caps, self._penalty)
         else:
-            self._ascent.begin_from(self._ascent.alpha, caps)
+            self._ascent.begin_at(self._ascent.W, caps)
         ascent, first_step = self._ascent, self._ascent.steps
         is_solved, status = ascent.solve(_FIRST_TOL, clock), Status.INACCURATE
         has_fallen = ascent.primal < (1.0 - MIN_REL_DECREASE) * self._last_value
@@ -71,5 +71,5 @@ class PenalisedDualProblem(PolytopeProblem):
         self._last_value = ascent.primal
         return Solution(
             status, {"W": ascent.faces}, {"margin": ascent.alpha.copy()}, ascent.primal, ascent.dual,
-            solver="alternating, Newton steps on the dual", iterations=ascent.steps - first_step,
+            solver="alternating, interior point", iterations=ascent.steps - first_step,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The dual of a polytope with penalised weights, by projected Newton steps.
+"""The dual of a polytope with penalised weights, by an interior-point method.
 
 The samples are x̃_i = (x_i, 1) with labels y_i, the faces the rows of W (K, m+1), the bias last, and the
 penalty is λ‖W‖₁ plus τ times the norm of each group of features (:mod:`formulations.face_penalty`). For a
@@ -8,21 +8,30 @@ to k. The dual is
     max  D(α) = Σ α − ¼ ‖shrunk V‖²,   V_k = Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik,
 
 where shrunk is the proximal map of the penalty: soft-thresholding of the entries, then of the groups' norms.
-D is concave and differentiable, with the gradient 1 − y_i W_k·x̃_i at the faces W = ½ shrunk V. Every α
-within its caps gives a lower bound on the primal objective, and faces W with exact zeros.
+Every α within its caps gives a lower bound on the primal objective, and faces ½ shrunk V with exact zeros.
 
-**Projected Newton** (:class:`PenalisedAscent`; Bertsekas, Projected Newton Methods, 1982). D has second
-derivatives almost everywhere. A step
+**Multipliers of the penalty.** r with |r| ≤ λ belongs to the ℓ1 term; a sign constraint removes one of the
+two limits. q, of norm at most τ in each group, belongs to the group term. With these, ‖shrunk V‖² is the
+least ‖V − r − q‖². As r is limited by a box like α, it is written as further multipliers: those of the *rows*
+±e_j of each feature j, beside the rows y_i x̃_i of the samples. With z for all of these multipliers and b for
+1 in the rows of samples, 0 in the others, the optimum satisfies, for each face,
 
-1. selects the free pairs (i, k): all but those with α_ik at a bound out of which the gradient points;
-2. computes their Newton direction with a ridge (Levenberg), from a system in the nonzero weights;
-3. clips α plus a multiple of the direction to the caps; of a few multiples it takes the largest one with
-   sufficient increase of D (Armijo).
+    2 W + q = Σ_i z_i row_i + offset,      b_i − W·row_i + s_i − t_i = 0,      W = u q for each group,
+
+where s and t are the multipliers of z ≥ 0 and z ≤ c, each group has a number u ≥ 0 for ‖q‖² ≤ τ², and the
+products s_i z_i, t_i (c_i − z_i) and u (τ² − ‖q‖²) are 0. On the central path (:class:`_CentralPath`) all of
+them equal the barrier parameter μ, which is decreased from step to step (Mehrotra's predictor-corrector).
+Eliminating all variables but W leaves a system of m + 1 rows for each face, or of K (m + 1) if groups couple
+the faces.
+
+A path begins at faces W: all products are set to one μ, the objective at W over the number of products, and
+the other variables follow in closed form, so that only the first equation is violated. A smaller μ would lead
+to many short steps. With many features the path begins with some of them; others are added if their entry of
+shrunk V is not 0.
 """
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sl
@@ -33,58 +42,55 @@ from scipy.sparse.linalg import LinearOperator, cg
 from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.types import Matrix, Vector, is_sparse
+from formulations.polytope import lift
 from polyopt.certificates.certificate import relative_gap
-from polyopt.cpm.explicit_faces import explicit_multipliers
 
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the Newton steps."""
+    """Parameters of the interior-point method."""
 
     max_factored: int = 1500  # size above which a system is solved by conjugate gradients, not factorised
-    ridge_init: float = 1e-2  # first ridge (Levenberg), relative to the mean of ½ ‖x̃_i‖² over the samples
-    ridge_min: float = 1e-13  # smallest ridge, relative to the same mean
-    ridge_max: float = 1e8  # largest ridge, relative to the same mean; a step that needs more is given up
-    first_steps: int = 40  # largest number of Newton steps before Clarabel
-    max_steps: int = 300  # largest number of Newton steps after it, or without it
-    max_explicit_weights: int = 3000  # largest number of weights, K (m + 1), for which Clarabel is called
+    max_first_features: int = 200  # largest number of features in a path before any are added
+    max_steps: int = 60  # largest number of steps of a path in one call
+    min_step: float = 1e-6  # step length at which a path ends, by rounding errors
+    boundary_fraction: float = 0.995  # fraction of the longest step within the bounds that is taken
     polished_gap: float = 1e-12  # relative gap of :meth:`PenalisedAscent.polish`
-    polish_steps: int = 12  # largest number of Newton steps of :meth:`PenalisedAscent.polish`
-    n_lengths: int = 6  # number of Newton step lengths 1, ¼, ... that are tried
-    sufficient_increase: float = 1e-4  # increase of D of a Newton step, relative to its linear prediction
 
 
 class PenalisedAscent:
-    """Projected Newton ascent on the multipliers alpha (n, K) of K faces.
+    """Ascent on the multipliers of K faces, with the best multipliers and the best faces so far.
 
     X (n, m): samples, float64.
     caps (n, K): c_ik, the largest value of each multiplier.
-    alpha (n, K), V and W (K, m+1), scores (n, K): multipliers, V and W at these, and scores at W.
-    steps: number of Newton steps so far.
+    alpha (n, K), W (K, m+1), scores (n, K): multipliers, faces, and the scores of the samples at W.
+    steps: number of steps so far.
     """
 
     def __init__(
         self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, options: Options | None = None
     ):
-        self._X, self._y, self._penalty, self._options = X, y, penalty, options or Options()
-        self.caps = np.ascontiguousarray(caps)
-        squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
-        self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))  # mean of ½ ‖x̃_i‖²
-        self._ridge, self.steps = self._options.ridge_init, 0
-        self.begin_from(np.zeros(caps.shape))
+        self._y, self._penalty, self._options, self.steps = y, penalty, options or Options(), 0
+        lifted = lift(X)
+        self._rows = sp.csr_array(sp.diags_array(y) @ lifted) if is_sparse(X) else y[:, None] * lifted
+        self.begin_from(np.zeros(caps.shape), caps)
 
     # -- values ----------------------------------------------------------------------------------
 
     @property
+    def scores(self) -> Vector:
+        """The scores of the samples at W."""
+        return self._y[:, None] * np.asarray(self._rows @ self.W.T)
+
+    @property
     def primal(self) -> float:
         """The primal objective at W."""
-        hinges = np.maximum(0.0, 1.0 - self._y[:, None] * self.scores)
-        return float((self.W**2).sum() + self._penalty.value(self.W) + (self.caps * hinges).sum())
+        return _objective(self._penalty, self.W, self.caps, np.asarray(self._rows @ self.W.T))
 
     @property
     def dual(self) -> float:
         """The dual objective at alpha."""
-        return float(self.alpha.sum() - (self.W**2).sum())
+        return float(self.alpha.sum() - 0.25 * (self._penalty.shrunk(self._sums()) ** 2).sum())
 
     @property
     def gap(self) -> float:
@@ -94,8 +100,12 @@ class PenalisedAscent:
     @property
     def faces(self) -> Vector:
         """W with zeros for weights whose V is only rounding error."""
-        sizes = _adjoint(abs(self._X), self.alpha)
-        return np.where(np.abs(self.V) > 1e-13 * sizes, self.W, 0.0)
+        sizes = np.asarray(abs(self._rows).T @ self.alpha).T
+        return np.where(np.abs(self._sums()) > 1e-13 * sizes, self.W, 0.0)
+
+    def _sums(self) -> Vector:
+        """Return V (K, m+1)."""
+        return np.asarray(self._rows.T @ self.alpha).T
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -103,214 +113,269 @@ class PenalisedAscent:
         """Continue from multipliers (n, K), clipped to the caps; `caps` (n, K) replaces the caps."""
         if caps is not None:
             self.caps = np.ascontiguousarray(caps)
-        self._set_alpha(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
+        self._path: _CentralPath | None = None
+        self.alpha = np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps)
+        self.W = 0.5 * self._penalty.shrunk(self._sums())
 
-    def begin_at(self, W: Vector) -> None:
-        """Continue from the subgradient at faces (K, m+1): α at its cap inside the margin, 0 beyond."""
-        self.begin_from(self.caps * (self._y[:, None] * self._scores_at(W) < 1.0))
-
-    def step(self) -> bool:
-        """Make one Newton step; return False if no step length increases the dual objective."""
-        gradient = 1.0 - self._y[:, None] * self.scores
-        free = (gradient > 0.0) & (self.alpha < self.caps) | (gradient < 0.0) & (self.alpha > 0.0)
-        # Multipliers very near the bound to which they move are set to the bound, outside the system. If
-        # that fails, all free multipliers are in the system.
-        to_bound = np.where(gradient < 0.0, -self.alpha, self.caps - self.alpha)
-        mean_alpha = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
-        near_bound = free & (np.abs(to_bound) <= min(1e-3, self.gap) * np.minimum(self.caps, mean_alpha))
-        if self._step_of_pairs(gradient, free, to_bound, near_bound):
-            return True
-        return bool(near_bound.any()) and self._step_of_pairs(gradient, free, to_bound, np.zeros_like(free))
-
-    def _step_of_pairs(
-        self, gradient: Vector, free: NDArray[np.bool_], to_bound: Vector, near_bound: NDArray[np.bool_]
-    ) -> bool:
-        """Make a step of the free pairs, those of `near_bound` by `to_bound`; return as :meth:`step`."""
-        rows = np.flatnonzero(free.any(axis=1))  # samples with a free pair
-        if not len(rows):
-            return False
-        samples, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
-        old, caps, gradient = self.alpha[rows], self.caps[rows], np.where(free, gradient, 0.0)[rows]
-        bound_moves = np.where(near_bound, to_bound, 0.0)[rows]
-        options = self._options
-        system = _System(self._penalty, self.V, samples, y, (free & ~near_bound)[rows], options.max_factored)
-        # The Hessian of D is −½ A J A', in the notation of _System; both sides of the system are doubled.
-        while self._ridge <= options.ridge_max:
-            ridge = np.full(gradient.shape, 2.0 * self._ridge * self._curvature)
-            direction = bound_moves + 2.0 * system.solve(gradient, ridge)
-            for length in 0.25 ** np.arange(options.n_lengths):
-                new = np.clip(old + length * direction, 0.0, caps)
-                change = new - old
-                if not change.any():  # nor with a shorter step: the next ridge
-                    break
-                V = self.V + _adjoint(samples, y[:, None] * change)
-                W = 0.5 * self._penalty.shrunk(V)
-                increase = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
-                if increase >= options.sufficient_increase * float((gradient * change).sum()) > 0.0:
-                    self._ridge = max(self._ridge * (0.2 if length == 1.0 else 1.5), options.ridge_min)
-                    self.alpha[rows] = new
-                    self._set_faces(V, W)
-                    self.steps += 1
-                    return True
-            self._ridge *= 10.0
-        self._ridge = options.ridge_init
-        return False
+    def begin_at(self, W: Vector, caps: Vector | None = None) -> None:
+        """Continue from faces (K, m+1), with α at its cap inside the margin, 0 beyond; caps as above."""
+        self.begin_from(0.0 * self.caps if caps is None else 0.0 * caps, caps)
+        self.W = W
+        self.alpha = self.caps * (np.asarray(self._rows @ W.T) < 1.0)
 
     def solve(self, tol: float, clock: Clock | None = None) -> bool:
-        """Solve to the relative gap `tol`; return False if no step improves further, or at the time limit.
-
-        If Newton steps do not suffice, as on badly scaled data, they go on from the multipliers of Clarabel.
-        """
+        """Solve to the relative gap `tol`; return False if no step improves further, or at the time limit."""
         clock = clock or Clock(None)
-        options, is_small = self._options, self.W.size <= self._options.max_explicit_weights
-        if self._run_newton(tol, options.first_steps if is_small else options.max_steps, clock):
-            return True
-        if clock.is_over or not is_small:
-            return False
-        alpha, dual = explicit_multipliers(self._X, self._y, self.caps, self._penalty, clock.left), self.dual
-        if alpha is None:
-            return False
-        previous_alpha = self.alpha
-        self._set_alpha(alpha)
-        if self.dual < dual:
-            self._set_alpha(previous_alpha)
-        self._ridge = 1e-8  # small, because steps from almost optimal multipliers need no damping
-        return self._run_newton(tol, options.max_steps, clock)
+        while self.gap > tol and not clock.is_over:
+            if self._path is None:
+                self._path = self._new_path(self._first_features())
+            path = self._path
+            self.steps += path.follow(tol, clock)
+            self.alpha, self.W = path.alpha, np.zeros_like(self.W)
+            self.W[:, path.columns] = path.faces
+            used = (self._penalty.shrunk(self._sums()) != 0.0).any(axis=0)
+            used[path.columns] = False
+            if self.gap <= tol or not used.any():
+                break
+            self._path = self._new_path(np.union1d(path.columns[:-1], np.flatnonzero(used)))
+        return self.gap <= tol
 
     def polish(self, clock: Clock) -> None:
         """Continue to the gap `polished_gap`, so that each optimality condition is accurate, too."""
-        self._run_newton(self._options.polished_gap, self._options.polish_steps, clock)
+        self.solve(self._options.polished_gap, clock)
 
-    def _run_newton(self, tol: float, max_steps: int, clock: Clock) -> bool:
-        """Make at most `max_steps` Newton steps; return True if the gap is at most `tol`."""
-        for _ in range(max_steps):
-            if self.gap <= tol:
-                self._set_alpha(self.alpha)  # recompute V, which accumulates rounding
-                if self.gap <= tol:
-                    return True
-            if clock.is_over or not self.step():
-                break
-        return self.gap <= tol
+    def _first_features(self) -> NDArray[np.int64]:
+        """Return the features with weights in W, and those with the largest V among the others."""
+        m = self._penalty.n_features
+        if m <= self._options.max_first_features:
+            return np.arange(m)
+        inside = self.caps * (np.asarray(self._rows @ self.W.T) < 1.0)
+        sizes = np.abs(np.asarray(self._rows.T @ inside)[:-1]).max(axis=1)
+        sizes[self._penalty.features(self.W)] = np.inf
+        return np.sort(np.argsort(-sizes, kind="stable")[: self._options.max_first_features])
 
-    # -- parts -----------------------------------------------------------------------------------
-
-    def _set_alpha(self, alpha: Vector) -> None:
-        """Set the multipliers, and V, W and the scores that follow from them."""
-        self.alpha = alpha.copy()
-        V = _adjoint(self._X, self._y[:, None] * self.alpha)
-        self._set_faces(V, 0.5 * self._penalty.shrunk(V))
-
-    def _set_faces(self, V: Vector, W: Vector) -> None:
-        self.V, self.W = V, W
-        self.scores = self._scores_at(W)
-
-    def _scores_at(self, W: Vector) -> Vector:
-        used = self._penalty.features(W)
-        if 4 * len(used) > W.shape[1] or is_sparse(self._X):
-            return np.asarray(self._X @ W[:, :-1].T) + W[:, -1]
-        return np.asarray(self._X[:, used] @ W[:, used].T) + W[:, -1]
+    def _new_path(self, features: NDArray[np.int64]) -> "_CentralPath":
+        columns = np.append(features, self._penalty.n_features)
+        rows = self._rows if len(columns) == self._rows.shape[1] else self._rows[:, columns]
+        groups = np.unique(self._penalty.groups[features], return_inverse=True)[1]
+        penalty = replace(self._penalty, groups=groups, signs=self._penalty.signs[features])
+        return _CentralPath(rows, columns, self.caps, penalty, self.W[:, columns], self._options)
 
 
-class _System:
-    """The Newton system A J A' + R of the free pairs, solved in the nonzero weights of W.
+class _CentralPath:
+    """The interior-point method, with the variables of the module docstring.
 
-    A has a row y_i x̃_i in the block of face k for each free pair (i, k), R is the diagonal ridge, J the
-    derivative of shrunk V: on a group with the shrinking factor s and the direction û, s I + (1 − s) û û'.
-    Vectors are of two kinds: `pairs` (n, K), 0 for pairs that are not free, and `weights` (size,), the
-    nonzero weights and the bias of face 0, then of face 1, and so on.
+    rows (n, p+1): y_i x̃_i, in the columns (p+1,) of the path's features and the bias.
+    penalty: that of the p features.
+    start (K, p+1): faces at which the path begins.
+    alpha (n, K), faces (K, p+1): the multipliers with the best bound, and the best faces, so far.
+    W (K, p+1), z, s, t (n+p, K), q (K, p), u: the variables; q and u only with a group term.
     """
 
     def __init__(
-        self, penalty: FacePenalty, V: Vector, samples: Matrix, y: Vector, free: NDArray[np.bool_],
-        max_factored: int,
+        self, rows: Matrix, columns: NDArray[np.int64], caps: Vector, penalty: FacePenalty, start: Vector,
+        options: Options,
     ):  # fmt: skip
-        self._max_factored = max_factored
-        cut = penalty.soft_thresholded(V)
-        factors = penalty.group_factors(cut)  # s of each feature's group
-        self._used = [np.flatnonzero((row[:-1] != 0) & (factors > 0)) for row in cut]
-        self._cut, self._factors, self._penalty = cut, factors, penalty
-        self._A = [_signed_rows(samples, y, free[:, k], used) for k, used in enumerate(self._used)]
-        self._free = free
-        self.size = sum(len(used) + 1 for used in self._used)
-        starts = np.cumsum([0, *(len(used) + 1 for used in self._used)])
-        self._slices = [slice(*pair) for pair in pairwise(starts.tolist())]  # nonzero weights of each face
+        self.rows, self.columns, self.penalty, self.options = rows, columns, penalty, options
+        n = len(caps)
+        lam, signs = penalty.l1, penalty.signs
+        # A row ±e_j and an offset, so that its multiplier is 0 at the limit of r that a sign does not remove.
+        self.unit = np.where(signs > 0, 1.0, -1.0)
+        self.offset = np.append(-lam * self.unit, 0.0)
+        # A removed limit is replaced by one that the optimum cannot reach: V is at most Σ_i c_ik |x_ij|.
+        largest = lam + 1.0 + np.asarray(abs(rows).T @ caps)[:-1]
+        caps_of_r = np.where((signs != 0)[:, None], largest, 2.0 * lam)
+        self.has_cap = np.vstack([caps, caps_of_r]) > 0.0  # False: the multiplier is 0
+        self.costs, self.caps = caps, np.where(self.has_cap, np.vstack([caps, caps_of_r]), 1.0)
+        self.linear = np.append(np.ones(n), np.zeros(len(signs)))[:, None]
+        self.grouped = penalty.group > 0.0
+        self.n_products = 2 * int(self.has_cap.sum()) + (penalty.n_groups if self.grouped else 0)
+        self.bound, self.value = -np.inf, np.inf
+        self.W = self.faces = penalty.enforce_signs(start)
+        mu = max(_objective(penalty, self.W, caps, np.asarray(rows @ self.W.T)), 1e-300) / self.n_products
+        self.z = _root(self.linear - self._times_rows(self.W), self.caps, mu)
+        self.s, self.t = mu / self.z, mu / (self.caps - self.z)
+        self.alpha = np.where(self.has_cap, self.z, 0.0)[:n]
+        if self.grouped:
+            tau, norms = penalty.group, penalty.group_norms(self.W[:, :-1])
+            self.u = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * norms**2)) / (2.0 * tau**2)
+            self.q = self.W[:, :-1] / self.u[penalty.groups]  # with this q, u (τ² − ‖q‖²) = μ
 
-    def solve(self, rhs: Vector, ridge: Vector) -> Vector:
-        """Return (A J A' + R)⁻¹ b = R⁻¹ (b − A (J⁻¹ + A'R⁻¹A)⁻¹ A'R⁻¹ b), with b = `rhs`, R = `ridge`."""
-        if self.size > self._max_factored:
-            return self._solve_by_cg(rhs, ridge)
-        scaled = np.where(self._free, rhs / ridge, 0.0)
-        if self._penalty.group == 0.0:  # J = I, so each face has its own system
-            direction = np.zeros_like(rhs)  # the term subtracted from R⁻¹ b
-            for k, A in enumerate(self._A):
-                rows = self._free[:, k]
-                weights = ridge[rows, k]
-                inner = A.T @ (A / weights[:, None])
-                inner[np.diag_indices_from(inner)] += 1.0
-                direction[rows, k] = A @ sl.cho_solve(sl.cho_factor(inner), A.T @ scaled[rows, k]) / weights
-            return scaled - direction
-        inner = self._inverse_jacobian()
-        for k, (block, A) in enumerate(zip(self._slices, self._A, strict=True)):
-            inner[block, block] += A.T @ (A / ridge[self._free[:, k], k][:, None])
-        return scaled - self._apply(sl.cho_solve(sl.cho_factor(inner), self._adjoint(scaled))) / ridge
+    def follow(self, tol: float, clock: Clock) -> int:
+        """Make steps to the relative gap `tol`, a limit, or rounding errors; return the number of steps."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for step in range(self.options.max_steps):
+                if self._update_best() <= tol or clock.is_over:
+                    return step
+                try:
+                    if self._step() <= self.options.min_step:
+                        return step
+                except (np.linalg.LinAlgError, ValueError):  # a factorisation fails by rounding
+                    return step
+        return self.options.max_steps
 
-    def _solve_by_cg(self, rhs: Vector, ridge: Vector) -> Vector:
-        """Solve by at most 60 conjugate gradient steps, preconditioned by the ridge."""
-        solution, R = np.zeros_like(rhs), ridge[self._free]
+    def _update_best(self) -> float:
+        """Update the best multipliers and faces; return their relative gap."""
+        alpha = np.where(self.has_cap, self.z, 0.0)[: len(self.costs)]
+        shrunk = self.penalty.shrunk(np.asarray(self.rows.T @ alpha).T)
+        bound = float(alpha.sum() - 0.25 * (shrunk**2).sum())
+        if bound > self.bound:
+            self.alpha, self.bound = alpha, bound
+        # W has no exact zeros, but on badly scaled data ½ shrunk V has larger rounding errors.
+        for faces in (np.where(shrunk != 0.0, self.penalty.enforce_signs(self.W), 0.0), 0.5 * shrunk):
+            margins = np.asarray(self.rows @ faces.T)
+            value = _objective(self.penalty, faces, self.costs, margins)
+            if value < self.value:
+                self.faces, self.value = faces, value
+        return relative_gap(self.value, self.bound)
 
-        def apply(direction: Vector) -> Vector:  # factor by factor: A (J (A' direction)) + R direction
-            pairs = np.zeros_like(rhs)
-            pairs[self._free] = direction
-            return self._apply(self._jacobian(self._adjoint(pairs)))[self._free] + R * direction
+    # -- products --------------------------------------------------------------------------------
 
-        operator, inverse = LinearOperator((len(R), len(R)), apply), sp.diags_array(1.0 / R)
-        solution[self._free], _ = cg(operator, rhs[self._free], rtol=1e-4, maxiter=60, M=inverse)
-        return solution
+    def _times_rows(self, W: Vector) -> Vector:
+        """Return W_k·row_i (n+p, K)."""
+        return np.vstack([np.asarray(self.rows @ W.T), self.unit[:, None] * W[:, :-1].T])
 
-    def _adjoint(self, pairs: Vector) -> Vector:
-        """Return A' times values (n, K) of the pairs: the nonzero weights of all faces, (size,)."""
-        return np.concatenate([A.T @ pairs[self._free[:, k], k] for k, A in enumerate(self._A)])
+    def _sum_of_rows(self, multipliers: Vector) -> Vector:
+        """Return Σ_i multipliers_ik row_i (K, p+1)."""
+        n = len(self.costs)
+        sums = np.asarray(self.rows.T @ multipliers[:n]).T
+        sums[:, :-1] += self.unit * multipliers[n:].T
+        return sums
 
-    def _apply(self, weights: Vector) -> Vector:
-        """Return A times nonzero weights (size,): values (n, K) of the pairs."""
-        pairs = np.zeros(self._free.shape)
-        for k, (A, block) in enumerate(zip(self._A, self._slices, strict=True)):
-            pairs[self._free[:, k], k] = A @ weights[block]
-        return pairs
+    def _cone_slack(self) -> Vector:
+        """Return τ² − ‖q‖² of each group."""
+        return np.asarray(self.penalty.group**2 - self.penalty.group_norms(self.q) ** 2)
 
-    def _group_directions(self) -> tuple[Vector, Vector, NDArray[np.int64]]:
-        """Return s, the entry of û, and the group (-1: bias) of each nonzero weight, (size,) each."""
-        norms = self._penalty.group_norms(self._cut[:, :-1])
-        s, u, groups = np.ones(self.size), np.zeros(self.size), np.full(self.size, -1)
-        for k, (block, used) in enumerate(zip(self._slices, self._used, strict=True)):
-            without_bias = slice(block.start, block.stop - 1)
-            groups[without_bias] = self._penalty.groups[used]
-            s[without_bias] = self._factors[used]
-            u[without_bias] = self._cut[k, used] / norms[groups[without_bias]]
-        return s, u, groups
+    def _group_sums(self, values: Vector) -> Vector:
+        """Return the sums of values (K, p) over each group."""
+        return np.bincount(self.penalty.groups, values.sum(axis=0), minlength=self.penalty.n_groups)
 
-    def _jacobian(self, weights: Vector) -> Vector:
-        """Return J times a vector of weights."""
-        s, u, groups = self._group_directions()
-        products = np.bincount(groups + 1, u * weights, minlength=self._penalty.n_groups + 1)
-        return np.asarray(s * weights + (1.0 - s) * u * products[groups + 1])
+    # -- a step ----------------------------------------------------------------------------------
 
-    def _inverse_jacobian(self) -> Vector:
-        """Return J⁻¹, which acts on a group as (I − (1 − s) û û') / s."""
-        s, u, groups = self._group_directions()
-        same_group = (groups[:, None] == groups) & (groups >= 0)
-        inverse: Vector = -np.outer((1.0 - s) / s * u, u) * same_group
-        inverse[np.diag_indices_from(inverse)] += 1.0 / s
-        return inverse
+    def _step(self) -> float:
+        """Make a predictor-corrector step (Mehrotra), and return its length."""
+        solve = self._factorise()
+        predictor = self._direction(solve, 0.0, 0.0, 0.0)
+        sigma = (1.0 - min(self._max_step(predictor), 1.0)) ** 3  # Mehrotra's centring parameter
+        products = (self.s * self.z + self.t * (self.caps - self.z))[self.has_cap].sum()
+        products += float((self.u * self._cone_slack()).sum()) if self.grouped else 0.0
+        mu = max(1e-3, min(sigma, 0.9)) * products / self.n_products
+        s_term, t_term = -predictor["z"] * predictor["s"], predictor["z"] * predictor["t"]  # second order
+        direction = self._direction(solve, mu, s_term, t_term)
+        length = min(1.0, self.options.boundary_fraction * self._max_step(direction))
+        for name, change in direction.items():
+            setattr(self, name, getattr(self, name) + length * change)
+        return length
+
+    def _factorise(self) -> Callable[[Vector], Vector]:
+        """Return the solution of the system in W as a function of the right-hand side (K, p+1).
+
+        Its matrix is 2 I + Σ_i row_i row_i'/curvature_i for each face, plus M⁻¹ for the groups, where
+        curvature is the derivative of t − s by z.
+        """
+        K, d = self.W.shape
+        curvature = self.s / self.z + self.t / (self.caps - self.z)
+        self.inverse_curvature = np.where(self.has_cap, 1.0 / curvature, 0.0)
+        weights, diagonal = np.split(self.inverse_curvature, [len(self.costs)])
+        diagonals = 2.0 + np.column_stack([diagonal.T, np.zeros(K)])
+        if (K * d if self.grouped else d) > self.options.max_factored:
+            return lambda rhs: self._solve_by_cg(rhs, weights, diagonals)
+        blocks = []
+        for k in range(K):
+            used = np.flatnonzero(weights[:, k])
+            rows, scale = self.rows[used], weights[used, k, None]
+            block = rows.T @ (rows.multiply(scale) if is_sparse(rows) else rows * scale)
+            blocks.append((block.toarray() if is_sparse(block) else block) + np.diag(diagonals[k]))
+        if not self.grouped:
+            factors = [sl.cho_factor(block) for block in blocks]
+            return lambda rhs: np.array([sl.cho_solve(*pair) for pair in zip(factors, rhs, strict=True)])
+        system = sl.block_diag(*blocks)
+        group_of_entry = np.tile(self.penalty.groups, K)
+        q, indices = self.q.ravel(), np.delete(np.arange(K * d), np.arange(d - 1, K * d, d))
+        rank_one = 2.0 / (self.u * (2.0 * self.penalty.group**2 - self._cone_slack()))  # of q q', in M⁻¹
+        inverse = -np.outer(rank_one[group_of_entry] * q, q) * (group_of_entry[:, None] == group_of_entry)
+        inverse[np.diag_indices_from(inverse)] += 1.0 / self.u[group_of_entry]
+        system[np.ix_(indices, indices)] += inverse
+        factor = sl.cho_factor(system)
+        return lambda rhs: sl.cho_solve(factor, rhs.ravel()).reshape(rhs.shape)
+
+    def _solve_by_cg(self, rhs: Vector, weights: Vector, diagonals: Vector) -> Vector:
+        """Solve the system by at most 200 conjugate gradient steps, preconditioned by its diagonal."""
+
+        def apply(vector: Vector) -> Vector:
+            W = vector.reshape(rhs.shape)
+            product = diagonals * W + np.asarray(self.rows.T @ (weights * (self.rows @ W.T))).T
+            if self.grouped:
+                product[:, :-1] += self._times_inverse(W[:, :-1])
+            return product.ravel()
+
+        squares = self.rows.multiply(self.rows) if is_sparse(self.rows) else self.rows**2
+        inverse = sp.diags_array(1.0 / (diagonals + np.asarray(squares.T @ weights).T).ravel())
+        operator = LinearOperator((rhs.size, rhs.size), apply)
+        return np.asarray(cg(operator, rhs.ravel(), rtol=1e-8, maxiter=200, M=inverse)[0]).reshape(rhs.shape)
+
+    def _times_inverse(self, weights: Vector) -> Vector:
+        """Return M⁻¹ times weights (K, p), where M is the derivative of W = u q with u = μ/(τ² − ‖q‖²).
+
+        M⁻¹ = (1/u) (I − 2 q q' / (τ² + ‖q‖²)) for each group.
+        """
+        groups = self.penalty.groups
+        sums = 2.0 * self._group_sums(self.q * weights)
+        rank_one = sums / (2.0 * self.penalty.group**2 - self._cone_slack())
+        return np.asarray((weights - self.q * rank_one[groups]) / self.u[groups])
+
+    def _direction(
+        self, solve: Callable[[Vector], Vector], mu: float, s_term: Vector | float, t_term: Vector | float
+    ) -> dict[str, Vector]:
+        """Return the Newton direction of each variable, for products equal to μ plus the terms of s and t.
+
+        The linearised equations give Δz = (rhs − ΔW·row) / curvature and Δq = M⁻¹ (ΔW + group_rhs). Then
+        2 (W + ΔW) + q + Δq = Σ_i (z_i + Δz_i) row_i + offset is a system in ΔW.
+        """
+        slack, inverse_curvature = self.caps - self.z, self.inverse_curvature
+        s, t = mu + s_term, mu + t_term  # the products after the step
+        rhs = inverse_curvature * (self.linear - self._times_rows(self.W) + s / self.z - t / slack)
+        face_rhs = self._sum_of_rows(np.where(self.has_cap, self.z, 0.0) + rhs) + self.offset - 2.0 * self.W
+        if self.grouped:
+            cone_slack = self._cone_slack()
+            group_rhs = self.W[:, :-1] - self.q * (mu / cone_slack)[self.penalty.groups]
+            face_rhs[:, :-1] -= self.q + self._times_inverse(group_rhs)
+        step_W = solve(face_rhs)
+        step_z = rhs - inverse_curvature * self._times_rows(step_W)
+        direction = {
+            "W": step_W, "z": step_z,
+            "s": (s - self.s * step_z) / self.z - self.s, "t": (t + self.t * step_z) / slack - self.t,
+        }  # fmt: skip
+        if self.grouped:
+            direction["q"] = self._times_inverse(step_W[:, :-1] + group_rhs)
+            products = self._group_sums(self.q * direction["q"])
+            direction["u"] = (mu + 2.0 * self.u * products) / cone_slack - self.u  # from u (τ² − ‖q‖²) = μ
+        return direction
+
+    def _max_step(self, direction: dict[str, Vector]) -> float:
+        """Return the longest step within all bounds, at most 1 / `boundary_fraction`."""
+        pairs = [(getattr(self, name), direction[name]) for name in ("z", "s", "t")]
+        pairs.append((self.caps - self.z, -direction["z"]))
+        multiples = [
+            np.where(self.has_cap & (move < 0), value / -move, np.inf).min() for value, move in pairs
+        ]
+        if self.grouped:
+            u, move, slack = self.u, direction["u"], self._cone_slack()
+            multiples.append(np.where(move < 0.0, u / -move, np.inf).min(initial=np.inf))
+            products = self._group_sums(self.q * direction["q"])
+            squares = self._group_sums(direction["q"] ** 2)
+            # The positive root of squares·length² + 2·products·length = slack: there ‖q‖ is τ.
+            roots = slack / (products + np.sqrt(products**2 + squares * slack))
+            multiples.append(np.where(squares > 0.0, roots, np.inf).min(initial=np.inf))
+        return float(min(1.0 / self.options.boundary_fraction, *multiples))
 
 
-def _adjoint(X: Matrix, pairs: Vector) -> Vector:
-    """Return Σ_i pairs_ik x̃_i, shape (K, m+1)."""
-    return np.column_stack([np.asarray(X.T @ pairs).T, pairs.sum(axis=0)])
+def _objective(penalty: FacePenalty, W: Vector, caps: Vector, margins: Vector) -> float:
+    """Return the primal objective at faces W with the margins y_i W_k·x̃_i (n, K)."""
+    return float((W**2).sum() + penalty.value(W) + (caps * np.maximum(0.0, 1.0 - margins)).sum())
 
 
-def _signed_rows(samples: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
-    """Return y_i x̃_i of some rows, in the used features and the bias, dense."""
-    part: Any = samples[np.flatnonzero(rows)][:, used]
-    part = part.toarray() if is_sparse(part) else part
-    return np.column_stack([part, np.ones(len(part))]) * y[rows][:, None]
+def _root(target: Vector, width: Vector, mu: float) -> Vector:
+    """Return the a between 0 and `width` with μ/(width − a) − μ/a = target."""
+    ratio = target * width / (np.sqrt((target * width) ** 2 + 4.0 * mu**2) + 2.0 * mu)
+    return np.asarray(width * np.clip(0.5 * (1.0 + ratio), 1e-14, 1.0 - 1e-14))
