@@ -405,10 +405,10 @@ def _multipliers(
         costs = point.C[:, None] * weights
     is_large = X.shape[0] * X.shape[1] > OPTIONS.max_entries
     if penalty is not None:
-        from polyopt.cpm.penalised_face_dual import PenalisedAscent
+        from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 
         gap = max(tol, OPTIONS.min_gap_above) if is_large else tol
-        ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
+        ascent = FixedAssignmentSolver(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
         ascent.solve(gap)
         return ascent.alpha, _LESS_EFFORT.format(f"to a relative gap of {gap:g} only") if gap > tol else ""

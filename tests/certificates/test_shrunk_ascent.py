@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.toy_data import two_blobs
-from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver, Options
 
 N, K, M = 11, 2, 4
 PRICES = {
@@ -23,7 +23,7 @@ def drawn(prices, form=np.array, seed=0, options=None):
     X, y = two_blobs(n=N, m=M, seed=seed)
     caps = np.where(rng.random((N, K)) < 0.2, 0.0, rng.uniform(0.3, 1.5, (N, K)))
     penalty = FacePenalty.of(M, **PRICES[prices])
-    ascent = PenalisedAscent(form(X), y, caps, penalty, options)
+    ascent = FixedAssignmentSolver(form(X), y, caps, penalty, options)
     ascent.begin_from(rng.uniform(0.0, 1.0, caps.shape) * caps)
     return rng, X, y, caps, penalty, ascent
 
@@ -62,7 +62,7 @@ def test_every_start_ends_at_the_optimum_of_the_program(prices, form):
     values = []
     for turn in range(3):
         if turn:
-            ascent = PenalisedAscent(form(X), y, caps, penalty)
+            ascent = FixedAssignmentSolver(form(X), y, caps, penalty)
         if turn == 2:
             ascent.begin_at(penalty.enforce_signs(rng.normal(size=(K, M + 1))))
         assert ascent.solve(1e-3)
@@ -112,7 +112,7 @@ def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
 
 def test_weights_of_rounding_are_zeros_in_the_faces():
     X = np.array([[1.0, 0.1], [1.0, 0.2], [1.0, -0.3]])
-    ascent = PenalisedAscent(X, np.ones(3), np.ones((3, 1)), FacePenalty.of(2, signs={0: 1}))
+    ascent = FixedAssignmentSolver(X, np.ones(3), np.ones((3, 1)), FacePenalty.of(2, signs={0: 1}))
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]
@@ -124,7 +124,7 @@ def test_badly_scaled_data_are_solved(prices):
     X = rng.normal(size=(60, M)) * 10.0 ** np.array([-3.0, 0.0, 1.0, 3.0])
     y = np.where(X[:, 1] + rng.normal(size=60) > 0.0, 1.0, -1.0)
     penalty, caps = FacePenalty.of(M, **PRICES[prices]), np.full((60, K), 100.0)
-    ascent = PenalisedAscent(X, y, caps, penalty)
+    ascent = FixedAssignmentSolver(X, y, caps, penalty)
     assert ascent.solve(1e-8)
     assert ascent.gap <= 1e-8
     assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()

@@ -14,7 +14,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.polytope import assignment_matrix, lift
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.penalised_face_dual import PenalisedAscent
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 
 K, M = 2, 4
 
@@ -42,7 +42,7 @@ def solved(samples):
 
 
 def ascent_of(X, y, z, C, penalty, n_faces=K):
-    return PenalisedAscent(X, y, C[:, None] * assignment_matrix(y, n_faces, z), penalty)
+    return FixedAssignmentSolver(X, y, C[:, None] * assignment_matrix(y, n_faces, z), penalty)
 
 
 def certified(samples, solved, **changed):

@@ -1,9 +1,9 @@
-"""The dual of a polytope with penalised weights, by an interior-point method.
+"""The faces of a polytope for a fixed assignment, by an interior-point method.
 
-The samples are x̃_i = (x_i, 1) with labels y_i, the faces the rows of W (K, m+1), the bias last, and the
-penalty is λ‖W‖₁ plus τ times the norm of each group of features (:mod:`formulations.face_penalty`). For a
-fixed assignment of samples to faces, the cost of slack of sample i at face k is c_ik, 0 if i is not assigned
-to k. The dual is
+The samples are x̃_i = (x_i, 1) with labels y_i, the faces the rows of W (K, m+1), the bias last. The weights
+may have a penalty, λ‖W‖₁ plus τ times the norm of each group of features, and signs
+(:mod:`formulations.face_penalty`). For a fixed assignment of samples to faces, the cost of slack of sample i
+at face k is c_ik, 0 if i is not assigned to k. The dual is
 
     max  D(α) = Σ α − ¼ ‖shrunk V‖²,   V_k = Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik,
 
@@ -55,13 +55,13 @@ class Options:
     max_steps: int = 60  # largest number of steps of a path in one call
     min_step: float = 1e-6  # step length at which a path ends, by rounding errors
     boundary_fraction: float = 0.995  # fraction of the longest step within the bounds that is taken
-    polished_gap: float = 1e-12  # relative gap of :meth:`PenalisedAscent.polish`
+    polished_gap: float = 1e-12  # relative gap of :meth:`FixedAssignmentSolver.polish`
 
 
-class PenalisedAscent:
+class FixedAssignmentSolver:
     """Ascent on the multipliers of K faces, with the best multipliers and the best faces so far.
 
-    X (n, m): samples, float64.
+    X (n, m): samples.
     caps (n, K): c_ik, the largest value of each multiplier.
     alpha (n, K), W (K, m+1), scores (n, K): multipliers, faces, and the scores of the samples at W.
     steps: number of steps so far.
@@ -71,7 +71,7 @@ class PenalisedAscent:
         self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, options: Options | None = None
     ):
         self._y, self._penalty, self._options, self.steps = y, penalty, options or Options(), 0
-        lifted = lift(X)
+        lifted = lift(X).astype(np.float64)
         self._rows = sp.csr_array(sp.diags_array(y) @ lifted) if is_sparse(X) else y[:, None] * lifted
         self.begin_from(np.zeros(caps.shape), caps)
 
@@ -123,6 +123,7 @@ class PenalisedAscent:
         self.W = W
         self.alpha = self.caps * (np.asarray(self._rows @ W.T) < 1.0)
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve(self, tol: float, clock: Clock | None = None) -> bool:
         """Solve to the relative gap `tol`; return False if no step improves further, or at the time limit."""
         clock = clock or Clock(None)
@@ -147,7 +148,7 @@ class PenalisedAscent:
     def _first_features(self) -> NDArray[np.int64]:
         """Return the features with weights in W, and those with the largest V among the others."""
         m = self._penalty.n_features
-        if m <= self._options.max_first_features:
+        if m <= self._options.max_first_features or (self._penalty.l1 == 0.0 and self._penalty.group == 0.0):
             return np.arange(m)
         inside = self.caps * (np.asarray(self._rows @ self.W.T) < 1.0)
         sizes = np.abs(np.asarray(self._rows.T @ inside)[:-1]).max(axis=1)
@@ -203,15 +204,14 @@ class _CentralPath:
 
     def follow(self, tol: float, clock: Clock) -> int:
         """Make steps to the relative gap `tol`, a limit, or rounding errors; return the number of steps."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for step in range(self.options.max_steps):
-                if self._update_best() <= tol or clock.is_over:
+        for step in range(self.options.max_steps):
+            if self._update_best() <= tol or clock.is_over:
+                return step
+            try:
+                if self._step() <= self.options.min_step:
                     return step
-                try:
-                    if self._step() <= self.options.min_step:
-                        return step
-                except (np.linalg.LinAlgError, ValueError):  # a factorisation fails by rounding
-                    return step
+            except (np.linalg.LinAlgError, ValueError):  # a factorisation fails by rounding
+                return step
         return self.options.max_steps
 
     def _update_best(self) -> float:
@@ -278,13 +278,19 @@ class _CentralPath:
         self.inverse_curvature = np.where(self.has_cap, 1.0 / curvature, 0.0)
         weights, diagonal = np.split(self.inverse_curvature, [len(self.costs)])
         diagonals = 2.0 + np.column_stack([diagonal.T, np.zeros(K)])
+        used = [np.flatnonzero(column) for column in weights.T]
+        if not self.grouped and max(map(len, used)) < d:
+            faces = zip(used, weights.T, diagonals, strict=True)
+            solvers = [
+                _solver_of_samples(self.rows[rows], of_face[rows], scale) for rows, of_face, scale in faces
+            ]
+            return lambda rhs: np.array([solve(row) for solve, row in zip(solvers, rhs, strict=True)])
         if (K * d if self.grouped else d) > self.options.max_factored:
             return lambda rhs: self._solve_by_cg(rhs, weights, diagonals)
         blocks = []
         for k in range(K):
-            used = np.flatnonzero(weights[:, k])
-            rows, scale = self.rows[used], weights[used, k, None]
-            block = rows.T @ (rows.multiply(scale) if is_sparse(rows) else rows * scale)
+            rows, scale = self.rows[used[k]], weights[used[k], k]
+            block = rows.T @ (sp.diags_array(scale) @ rows if is_sparse(rows) else rows * scale[:, None])
             blocks.append((block.toarray() if is_sparse(block) else block) + np.diag(diagonals[k]))
         if not self.grouped:
             factors = [sl.cho_factor(block) for block in blocks]
@@ -368,6 +374,19 @@ class _CentralPath:
             roots = slack / (products + np.sqrt(products**2 + squares * slack))
             multiples.append(np.where(squares > 0.0, roots, np.inf).min(initial=np.inf))
         return float(min(1.0 / self.options.boundary_fraction, *multiples))
+
+
+def _solver_of_samples(rows: Matrix, weights: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
+    """Return the solution of a face's system from a system of its samples, of which there are fewer.
+
+    The inverse of D + A'RA, for rows A, weights R and a diagonal D, is D⁻¹ − D⁻¹A' (R⁻¹ + A D⁻¹A')⁻¹ A D⁻¹.
+    """
+    scaled = rows @ sp.diags_array(1.0 / diagonal) if is_sparse(rows) else rows / diagonal
+    gram = scaled @ rows.T
+    gram = gram.toarray() if is_sparse(gram) else gram
+    gram[np.diag_indices_from(gram)] += 1.0 / weights
+    factor = sl.cho_factor(gram)
+    return lambda rhs: (rhs - rows.T @ sl.cho_solve(factor, scaled @ rhs)) / diagonal
 
 
 def _objective(penalty: FacePenalty, W: Vector, caps: Vector, margins: Vector) -> float:
