@@ -248,7 +248,7 @@ class _CentralPath:
 
     def _group_sums(self, values: Vector) -> Vector:
         """Return the sums of values (K, p) over each group."""
-        return np.bincount(self.penalty.groups, values.sum(axis=0), minlength=self.penalty.n_groups)
+        return np.asarray(np.bincount(self.penalty.groups, values.sum(axis=0), self.penalty.n_groups))
 
     # -- a step ----------------------------------------------------------------------------------
 
@@ -267,24 +267,44 @@ class _CentralPath:
             setattr(self, name, getattr(self, name) + length * change)
         return length
 
-    def _factorise(self) -> Callable[[Vector], Vector]:
+    def _factorise(self) -> Callable[[Vector, Vector], tuple[Vector, Vector]]:
+        """Return the solution of the linearised equations, ΔW (K, p+1) and Δz of the samples (n, K).
+
+        It is a function of `face_rhs` and of `rhs` of the samples, as in :meth:`_direction`.
+        """
+        curvature = self.s / self.z + self.t / (self.caps - self.z)
+        self.inverse_curvature = np.where(self.has_cap, 1.0 / curvature, 0.0)
+        weights, diagonal = np.split(self.inverse_curvature, [len(self.costs)])
+        diagonals = 2.0 + np.column_stack([diagonal.T, np.zeros(len(self.W))])
+        used = [np.flatnonzero(column) for column in weights.T]
+        if not self.grouped and max(map(len, used)) < self.W.shape[1]:
+            faces = zip(used, weights.T, diagonals, strict=True)
+            by_samples = [_solver_of_samples(self.rows[i], of_face[i], scale) for i, of_face, scale in faces]
+
+            def solve_by_samples(face_rhs: Vector, rhs: Vector) -> tuple[Vector, Vector]:
+                step_W, step_z = np.empty_like(self.W), np.zeros_like(rhs)
+                for k, (rows, solve_face) in enumerate(zip(used, by_samples, strict=True)):
+                    step_W[k], step_z[rows, k] = solve_face(face_rhs[k], rhs[rows, k])
+                return step_W, step_z
+
+            return solve_by_samples
+        solve = self._factorise_weights(used, weights, diagonals)
+
+        def solve_by_weights(face_rhs: Vector, rhs: Vector) -> tuple[Vector, Vector]:
+            step_W = solve(face_rhs)
+            return step_W, rhs - weights * np.asarray(self.rows @ step_W.T)
+
+        return solve_by_weights
+
+    def _factorise_weights(
+        self, used: list[NDArray[np.intp]], weights: Vector, diagonals: Vector
+    ) -> Callable[[Vector], Vector]:
         """Return the solution of the system in W as a function of the right-hand side (K, p+1).
 
         Its matrix is 2 I + Σ_i row_i row_i'/curvature_i for each face, plus M⁻¹ for the groups, where
         curvature is the derivative of t − s by z.
         """
         K, d = self.W.shape
-        curvature = self.s / self.z + self.t / (self.caps - self.z)
-        self.inverse_curvature = np.where(self.has_cap, 1.0 / curvature, 0.0)
-        weights, diagonal = np.split(self.inverse_curvature, [len(self.costs)])
-        diagonals = 2.0 + np.column_stack([diagonal.T, np.zeros(K)])
-        used = [np.flatnonzero(column) for column in weights.T]
-        if not self.grouped and max(map(len, used)) < d:
-            faces = zip(used, weights.T, diagonals, strict=True)
-            solvers = [
-                _solver_of_samples(self.rows[rows], of_face[rows], scale) for rows, of_face, scale in faces
-            ]
-            return lambda rhs: np.array([solve(row) for solve, row in zip(solvers, rhs, strict=True)])
         if (K * d if self.grouped else d) > self.options.max_factored:
             return lambda rhs: self._solve_by_cg(rhs, weights, diagonals)
         blocks = []
@@ -331,7 +351,11 @@ class _CentralPath:
         return np.asarray((weights - self.q * rank_one[groups]) / self.u[groups])
 
     def _direction(
-        self, solve: Callable[[Vector], Vector], mu: float, s_term: Vector | float, t_term: Vector | float
+        self,
+        solve: Callable[[Vector, Vector], tuple[Vector, Vector]],
+        mu: float,
+        s_term: Vector | float,
+        t_term: Vector | float,
     ) -> dict[str, Vector]:
         """Return the Newton direction of each variable, for products equal to μ plus the terms of s and t.
 
@@ -346,8 +370,10 @@ class _CentralPath:
             cone_slack = self._cone_slack()
             group_rhs = self.W[:, :-1] - self.q * (mu / cone_slack)[self.penalty.groups]
             face_rhs[:, :-1] -= self.q + self._times_inverse(group_rhs)
-        step_W = solve(face_rhs)
-        step_z = rhs - inverse_curvature * self._times_rows(step_W)
+        n = len(self.costs)
+        step_W, step_of_samples = solve(face_rhs, rhs[:n])
+        step_of_r = rhs[n:] - inverse_curvature[n:] * (self.unit[:, None] * step_W[:, :-1].T)
+        step_z = np.vstack([step_of_samples, step_of_r])
         direction = {
             "W": step_W, "z": step_z,
             "s": (s - self.s * step_z) / self.z - self.s, "t": (t + self.t * step_z) / slack - self.t,
@@ -376,17 +402,26 @@ class _CentralPath:
         return float(min(1.0 / self.options.boundary_fraction, *multiples))
 
 
-def _solver_of_samples(rows: Matrix, weights: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
-    """Return the solution of a face's system from a system of its samples, of which there are fewer.
+def _solver_of_samples(
+    rows: Matrix, weights: Vector, diagonal: Vector
+) -> Callable[[Vector, Vector], tuple[Vector, Vector]]:
+    """Return the solution of a face's equations by a system in its samples, if these are fewer than weights.
 
-    The inverse of D + A'RA, for rows A, weights R and a diagonal D, is D⁻¹ − D⁻¹A' (R⁻¹ + A D⁻¹A')⁻¹ A D⁻¹.
+    With rows A, weights R and a diagonal D it is Δz = (R⁻¹ + A D⁻¹A')⁻¹ (R⁻¹ rhs − A D⁻¹f) and
+    ΔW = D⁻¹ (f + A'Δz), where f = face_rhs − A' rhs. Δz from ΔW would have larger rounding errors.
     """
     scaled = rows @ sp.diags_array(1.0 / diagonal) if is_sparse(rows) else rows / diagonal
     gram = scaled @ rows.T
     gram = gram.toarray() if is_sparse(gram) else gram
     gram[np.diag_indices_from(gram)] += 1.0 / weights
     factor = sl.cho_factor(gram)
-    return lambda rhs: (rhs - rows.T @ sl.cho_solve(factor, scaled @ rhs)) / diagonal
+
+    def solve(face_rhs: Vector, rhs: Vector) -> tuple[Vector, Vector]:
+        f = face_rhs - rows.T @ rhs
+        step_z = sl.cho_solve(factor, rhs / weights - scaled @ f)
+        return (f + rows.T @ step_z) / diagonal, step_z
+
+    return solve
 
 
 def _objective(penalty: FacePenalty, W: Vector, caps: Vector, margins: Vector) -> float:
