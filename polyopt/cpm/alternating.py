@@ -6,20 +6,18 @@ assignment the problem is convex. :class:`PolytopeProblem` has the three steps o
 :mod:`polyopt.optim.rounds`:
 
 1. ``start``: an assignment from random faces.
-2. ``solve``: the optimal faces for that assignment, by the program of :mod:`formulations.cpm`.
+2. ``solve``: the optimal faces for that assignment.
 3. ``reassign``: each positive moves to the face with its highest score if that lowers its hinge loss.
 
-Steps 2 and 3 never raise the objective. With loss="sum" and margin="total" the faces are
-independent in step 2: each is a small program (:func:`solve_explicit_face`), and solutions are stored for
-faces that are assigned the same samples again. Otherwise all faces are one program.
+Steps 2 and 3 never raise the objective. With loss="sum" and margin="total" step 2 is an interior-point method
+that begins at the last faces (:mod:`polyopt.cpm.fixed_assignment`). Otherwise it is the program of
+:mod:`formulations.cpm`, for a generic solver.
 
-Subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large data),
-:mod:`polyopt.cpm.penalised` (Newton steps on the dual of penalised faces) and :mod:`polyopt.cpm.few_features`
-(branch and bound over features).
+Subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large data) and
+:mod:`polyopt.cpm.few_features` (branch and bound over features); or step 1: :mod:`polyopt.cpm.penalised`.
 """
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -29,6 +27,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
+from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import as_costs, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Program
@@ -37,11 +36,12 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import Loss, Margin, check_loss
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.explicit_faces import solve_explicit_face
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 from polyopt.optim.rounds import AlternatingProblem, run_rounds
 from polyopt.optim.starts import continued, number_of_best
 
 Assignment = NDArray[np.int64]
+_QP_SOLVERS = ("CLARABEL", "HIGHS")  # in the order of trial: HiGHS is slower, but exact if it succeeds
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Options:
     """Tolerances and limits of alternating minimisation."""
 
     min_hinge_decrease: float = 1e-7  # smallest decrease of a positive's hinge for which it changes its face
-    exact_gap: float = 1e-8  # largest certified relative gap of a solved quadratic program
+    exact_gap: float = 1e-8  # largest relative gap of a solved quadratic program
     exact_cone_gap: float = 1e-7  # largest certified relative gap of a solved second-order cone program
     start_steps: int = 300  # subgradient steps of a start; more changed little on the built-in data
     start_score: float = 1e-3  # size of the scores of random faces: far below the margin, which is 1
@@ -64,19 +64,20 @@ class PolytopeProblem(AlternatingProblem):
     n_faces: K, at least 1.
     loss: the loss of a negative is the sum ("sum") or the maximum ("max") of its hinges over the faces.
     margin: the objective has the sum ("total") or the maximum ("worst") of the squared norms of the faces.
+    penalty: on the weights, and their signs, for loss="sum" and margin="total".
     """
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved_faces", "_lifted")
-    _program: Program | None = None  # of one face, with the costs as a parameter, or of all, with Z
-    _solved_faces: dict[bytes, Solution] | None = None  # by the mask of the face's samples
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solver", "_lifted")
+    _program: Program | None = None  # with Z as a parameter
+    _solver: FixedAssignmentSolver | None = None  # None in the first round of a run
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, loss: Loss = "sum", margin: Margin = "total", *,
-        options: Options | None = None,
+        penalty: FacePenalty | None = None, options: Options | None = None,
     ):  # fmt: skip
         check_loss(loss)
         self.X, self.y, self.C, self.n_faces = X, y, as_costs(C, len(y)), whole("n_faces", n_faces)
-        self.loss, self.margin = loss, margin
+        self.loss, self.margin, self.penalty = loss, margin, penalty or FacePenalty.of(X.shape[1])
         self.options = options or Options()
 
     @cached_property
@@ -100,6 +101,7 @@ class PolytopeProblem(AlternatingProblem):
         faces drawn for centred and scaled data. So the result does not depend on the order of the samples,
         nor on whether a sample is repeated or has a larger weight.
         """
+        self.forget()
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
@@ -121,6 +123,10 @@ class PolytopeProblem(AlternatingProblem):
             faces += (0.5 * self.C.sum() * negative_gradient - faces) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ faces).argmax(axis=1), -1)
 
+    def forget(self) -> None:
+        """Forget the faces of the last round, at which the next one would begin."""
+        self._solver = None
+
     def _directions(self, rng: np.random.Generator) -> Vector:  # (m, K), for scaled data
         return rng.normal(size=(self.X.shape[1], self.n_faces))
 
@@ -131,70 +137,67 @@ class PolytopeProblem(AlternatingProblem):
 
         With margin="worst" the duals also have ``norm`` (K,). RuntimeError: no solver returned a point.
         """
-        Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
+        clock, Z = Clock(time_limit), cpm.assignment_matrix(self.y, self.n_faces, assignment)
         if (self.loss, self.margin) != ("sum", "total"):
-            return self._solve_together(assignment, Z, time_limit)
-        clock = Clock(time_limit)
-        faces = [self.solve_face(mask, clock.left) for mask in Z.T]
-        failures = [face.status for face in faces if face.status is not Status.SOLVED]
-        W = np.array([face["w"] for face in faces])
+            return self._solve_together(assignment, Z, clock)
+        caps, solver = self.C[:, None] * Z, self._solver
+        if solver is None:
+            solver = self._solver = FixedAssignmentSolver(self.X, self.y, caps, self.penalty)
+        else:
+            solver.begin_at(solver.W, caps)
+        first_step, status = solver.steps, Status.SOLVED
+        if solver.solve(self.options.exact_gap, clock):
+            solver.polish(clock)
+        else:
+            status = Status.TIME_LIMIT if clock.is_over else Status.STALLED
         return Solution(
-            failures[0] if failures else Status.SOLVED, {"W": W},
-            {"margin": np.stack([face.duals["margin"] for face in faces], 1)},
-            objective=self.value(W, Z), bound=None,
-            solver=f"alternating, {faces[0].solver}", build_time=faces[0].build_time,
+            status, {"W": solver.faces}, {"margin": solver.alpha}, solver.primal, solver.dual,
+            solver="alternating, interior point", iterations=solver.steps - first_step,
         )  # fmt: skip
 
-    def solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
-        """Return the optimum ``w`` (m+1,), duals ``margin`` (n,), of the face with the samples in `mask`."""
-        key = np.packbits(mask > 0).tobytes()
-        if self._solved_faces is None:
-            self._solved_faces = {}
-        if key in self._solved_faces:
-            return self._solved_faces[key]
-        costs = self.C * mask
+    def _solve_together(self, assignment: Assignment, Z: Vector, clock: Clock) -> Solution:
+        """Return the optimum of all faces as one program; Z (n, K) is the assignment as a matrix.
 
-        def gap(solution: Solution) -> float:
-            W, alpha = solution["w"][None, :], solution.duals["margin"][:, None]
-            return certify_cpm(self.X, self.y, costs, W=W, alpha=alpha).relative_gap
-
-        clock = Clock(time_limit)
-        solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
-        if solution is not None and gap(solution) <= self.options.exact_gap:
-            solution = replace(solution, status=Status.SOLVED)
-        else:  # the solvers of cvxpy
-            if self._program is None:
-                self._program = cpm.face(self.X, self.y, self.C)
-            solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
-        if solution is None:  # the time limit was reached before any solution
-            return _zero_solution({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
-        if solution.status is Status.SOLVED:
-            self._solved_faces[key] = solution
-        return solution
-
-    def _solve_together(self, assignment: Assignment, Z: Vector, time_limit: float | None) -> Solution:
-        """Return the optimum of all faces as one program; Z (n, K) is the assignment as a matrix."""
+        Of the points of several solvers it is the one with the smallest certified gap.
+        """
         data = (self.X, self.y, self.n_faces, assignment, self.C, self.loss)
         if self._program is None:
             self._program = cpm.fixed_assignment(*data, self.margin)
-        has_cones = self.margin == "worst"
+        program, has_cones = self._program.set(Z=Z), self.margin == "worst"
         exact_gap = self.options.exact_cone_gap if has_cones else self.options.exact_gap
-
-        def gap(solution: Solution) -> float:
-            return certify_cpm(
-                self.X, self.y, self.C, W=solution["W"], alpha=solution.duals["margin"],
-                assignment=assignment, loss=self.loss, margin=self.margin,
-            ).relative_gap  # fmt: skip
-
-        solvers = (None,) if has_cones else _QP_SOLVERS
-        solution = _best_point(self._program.set(Z=Z), gap, exact_gap, Clock(time_limit), solvers)
-        if solution is None:
-            return _zero_solution({"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}, np.zeros(Z.shape))
-        norm_multipliers = {"norm": solution.duals["norm"]} if has_cones else {}
+        best, best_gap = None, np.inf
+        for name in (None,) if has_cones else _QP_SOLVERS:
+            solution = program.solve(name, time_limit=clock.left)
+            if solution.primal:
+                gap = certify_cpm(
+                    self.X, self.y, self.C, W=solution["W"], alpha=solution.duals["margin"],
+                    assignment=assignment, loss=self.loss, margin=self.margin,
+                ).relative_gap  # fmt: skip
+                if best is None or gap < best_gap:
+                    best, best_gap = solution, gap
+            if best_gap <= exact_gap or clock.is_over:
+                break
+        if best is None and clock.is_over:  # faces of zeros are feasible
+            zero = {"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}
+            multipliers = {"margin": np.zeros(Z.shape)}
+            return Solution(Status.TIME_LIMIT, zero, multipliers, np.inf, None, "none, for lack of time")
+        if best is None:
+            raise RuntimeError(
+                "no solver returned a point for the faces of the polytope: scale the features to unit "
+                "variance, lower C, or choose solver='sgd'"
+            )
+        status = best.status
+        if best_gap <= exact_gap:
+            status = Status.SOLVED
+        elif clock.is_over:
+            status = Status.TIME_LIMIT
+        elif status is Status.SOLVED:
+            status = Status.INACCURATE
+        norm_multipliers = {"norm": best.duals["norm"]} if has_cones else {}
         return replace(
-            solution, primal={"W": solution["W"]},
-            duals={"margin": solution.duals["margin"], **norm_multipliers},
-            objective=self.value(solution["W"], Z), bound=None, solver=f"alternating, {solution.solver}",
+            best, status=status, primal={"W": best["W"]},
+            duals={"margin": best.duals["margin"], **norm_multipliers},
+            objective=self.value(best["W"], Z), bound=None, solver=f"alternating, {best.solver}",
         )  # fmt: skip
 
     def value(self, W: Vector, Z: Vector) -> float:
@@ -247,46 +250,3 @@ def continue_best(
         history=(*solution.history, *continued(last.history, "round", number, n_rounds, solution.solve_time)),
         runs=solution.runs,
     )
-
-
-# -- the explicit programs --------------------------------------------------------------------
-
-_QP_SOLVERS = ("CLARABEL", "HIGHS")  # in the order of trial: HiGHS is slower, but exact if it succeeds
-
-
-def _zero_solution(faces: dict[str, Vector], alpha: Vector) -> Solution:
-    """Return faces of zeros, which are feasible, after a time limit before the first solution."""
-    return Solution(Status.TIME_LIMIT, faces, {"margin": alpha}, np.inf, None, "none, for lack of time")
-
-
-def _best_point(
-    program: Program, gap: Callable[[Solution], float], exact_gap: float, clock: Clock,
-    solvers: tuple[str | None, ...] = _QP_SOLVERS,
-) -> Solution | None:  # fmt: skip
-    """Return the point of the first solver whose certified gap is at most `exact_gap`, else the best point.
-
-    The status follows from the gap. None if the time limit was reached before any solver returned a point.
-    RuntimeError: no solver returned a point.
-    """
-    best, best_gap = None, np.inf
-    for solver in solvers:
-        solution = program.solve(solver, time_limit=clock.left)
-        if not solution.primal:
-            if clock.is_over:
-                return None
-            continue
-        solution_gap = gap(solution)
-        if best is None or solution_gap < best_gap:
-            best, best_gap = solution, solution_gap
-        if best_gap <= exact_gap or clock.is_over:
-            break
-    if best is None:
-        raise RuntimeError(
-            "no solver returned a point for the faces of the polytope: scale the features to unit variance, "
-            "lower C, or choose solver='sgd'"
-        )
-    if best_gap <= exact_gap:
-        return replace(best, status=Status.SOLVED)
-    if clock.is_over:
-        return replace(best, status=Status.TIME_LIMIT)
-    return replace(best, status=Status.INACCURATE) if best.status is Status.SOLVED else best

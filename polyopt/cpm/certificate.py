@@ -387,7 +387,7 @@ def _multipliers(
     """Compute multipliers (n, K) for a point without any, and a note if they had less effort than asked.
 
     1. Faces coupled by margin="worst": the dual program of formulations.
-    2. Faces with a penalty: Newton ascent on their dual.
+    2. Faces with a penalty: the interior-point method for their dual.
     3. Other faces: coordinate ascent on the dual of each face. With loss="max" a negative's cost is divided
        equally among the faces with its largest hinge, which is at least any weighted mean of its hinges.
     """
@@ -405,10 +405,10 @@ def _multipliers(
         costs = point.C[:, None] * weights
     is_large = X.shape[0] * X.shape[1] > OPTIONS.max_entries
     if penalty is not None:
-        from polyopt.cpm.penalised_face_dual import PenalisedAscent
+        from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 
         gap = max(tol, OPTIONS.min_gap_above) if is_large else tol
-        ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
+        ascent = FixedAssignmentSolver(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
         ascent.solve(gap)
         return ascent.alpha, _LESS_EFFORT.format(f"to a relative gap of {gap:g} only") if gap > tol else ""

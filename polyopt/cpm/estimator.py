@@ -133,7 +133,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         assignment, to about 1e-10, then reassigns the positives.
         "dual": alternating minimisation with dual coordinate ascent, to `tol`.
         With a penalty on the weights or signs, both solve the program of ``formulations.cpm_sparse`` by
-        Newton steps on the dual, to gaps of about 1e-10.
+        an interior-point method, to gaps of about 1e-10.
         "sgd": Algorithms 1 and 2; not with a penalty on the weights or signs.
         "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
         or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run

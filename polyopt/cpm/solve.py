@@ -188,6 +188,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_start(time_left: float | None) -> NDArray[np.int64]:
+        problem.forget()
         return best_dual_assignment(
             problem.X, y, C, settings.n_faces, n_init=n_init, max_iter=settings.max_iter,
             time_limit=time_left, seed=seed,
@@ -205,9 +206,9 @@ def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     """Return the alternating minimisation problem for the settings."""
     K, scale = settings.n_faces, settings.feature_scale
     if settings.penalty is not None:
-        from polyopt.cpm.penalised import PenalisedDualProblem
+        from polyopt.cpm.penalised import PenalisedProblem
 
-        return PenalisedDualProblem(as_floats(X, scale).astype(np.float64), y, C, K, settings.penalty)
+        return PenalisedProblem(as_floats(X, scale).astype(np.float64), y, C, K, settings.penalty)
     if settings.solver == "dual":
         from polyopt.cpm.dual import DualProblem
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -83,13 +81,13 @@ def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
 def test_multipliers_beyond_their_caps_are_not_believed(monkeypatch):
     _, _, data, node, best = begun([0, 0, 1, 1], away=0.0)
     optimum = refine(data, best, node, 0.0, 2, Clock(None))[0]
-    usual = faces.solve_explicit_face
+    usual = faces.FixedAssignmentSolver.solve
 
-    def boastful(A, signs, costs, limit):
-        found = usual(A, signs, costs, limit)
-        return replace(found, duals={"margin": 1.001 * found.duals["margin"]})
+    def boastful(solver, gap, clock):
+        usual(solver, gap, clock)
+        solver.alpha = 1.001 * solver.alpha
 
-    monkeypatch.setattr(faces, "solve_explicit_face", boastful)
+    monkeypatch.setattr(faces.FixedAssignmentSolver, "solve", boastful)
     node.alpha[:] = 0.0
     assert refine(data, best, node, 0.0, 2, Clock(None))[0] <= optimum * (1.0 + 1e-9)
     assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()

@@ -292,13 +292,11 @@ def test_sgd_survives_degenerate_data(data, C, K):
 def test_a_solver_that_leaves_nothing_is_an_error_that_says_what_to_do(monkeypatch):
     from formulations.language.program import Program
     from formulations.language.solution import Solution, Status
-    from polyopt.cpm import alternating as problem
 
     def nothing(self, *arguments, **settings):
         return Solution(Status.FAILED, {}, {}, float("nan"), None, "none")
 
     monkeypatch.setattr(Program, "solve", nothing)
-    monkeypatch.setattr(problem, "solve_explicit_face", lambda *arguments, **settings: None)
     X, y, _ = clusters(20, 3, 0)
     with pytest.raises(RuntimeError, match="solver='sgd'"):
-        PolytopeProblem(X, y, np.ones(20), 3).solve(np.where(y > 0, 0, -1))
+        PolytopeProblem(X, y, np.ones(20), 3, "max").solve(np.where(y > 0, 0, -1))

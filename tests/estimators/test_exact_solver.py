@@ -48,13 +48,13 @@ def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeyp
         asked.append(program.name.split(".")[0])
         return solve(program, *arguments, **settings)
 
-    def recorded_face(*arguments):
+    def recorded_faces(*arguments):
         asked.append("cpm")
-        return face(*arguments)
+        return faces(*arguments)
 
-    face = cpm_problem.solve_explicit_face  # the program of a face, written down for its solver
+    faces = cpm_problem.FixedAssignmentSolver  # the program of the faces, solved without cvxpy
     monkeypatch.setattr(program_module, "solve", recorded)
-    monkeypatch.setattr(cpm_problem, "solve_explicit_face", recorded_face)
+    monkeypatch.setattr(cpm_problem, "FixedAssignmentSolver", recorded_faces)
     machine, _, family = MACHINES[name]
     X, y = two_blobs(n=24, m=2, seed=0)
     solver_ = machine.set_params(solver=solver).fit(X, y).solver_

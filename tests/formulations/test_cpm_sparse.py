@@ -14,7 +14,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.polytope import assignment_matrix, lift
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 
 K, M = 2, 4
 
@@ -42,7 +42,7 @@ def solved(samples):
 
 
 def ascent_of(X, y, z, C, penalty, n_faces=K):
-    return PenalisedAscent(X, y, C[:, None] * assignment_matrix(y, n_faces, z), penalty)
+    return FixedAssignmentSolver(X, y, C[:, None] * assignment_matrix(y, n_faces, z), penalty)
 
 
 def certified(samples, solved, **changed):
@@ -176,10 +176,9 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
     assert frozenset() in seen
 
 
-def test_more_weights_than_clarabel_is_given():
-    """Then there are Newton steps alone, whose systems have the features in use."""
-    rng = np.random.default_rng(1)
-    m = Options().max_explicit_weights
+def test_many_features_are_added_as_their_weights_are_needed():
+    """Systems have the features in use, not all of them."""
+    rng, m = np.random.default_rng(1), 3000
     X, penalty = rng.normal(size=(20, m)), FacePenalty.of(m, l1=2.0, group=0.5)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)

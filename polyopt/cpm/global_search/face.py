@@ -12,14 +12,16 @@ and any feasible a bounds the optimum of the face from below.
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
-from polyopt.cpm.alternating import solve_explicit_face
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 from polyopt.linalg.rounding import UNIT
 from polyopt.native.library import Struct, kernel
 
 ENTRIES_PER_CALL = 1 << 25
 """Number of matrix entries that a kernel visits in one call, in some 0.01 s; then the clock is checked."""
+_MIN_GAP = 1e-12  # relative gap to which an interior point solves a face
 _MIN_SECONDS = 0.2  # least time limit of an interior point on a face, even after the search's own limit
 
 
@@ -158,16 +160,16 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     if not caps.any():
         return
     seconds = None if clock.left is None else max(clock.left, _MIN_SECONDS)
-    solution = solve_explicit_face(data.A * data.y[:, None], data.y, caps, seconds)  # of rows x̃
-    if solution is None:
-        return
-    new_a, new_w = np.clip(solution.duals["margin"], 0.0, caps), np.empty_like(w)
+    X = data.A[:, :-1] * data.y[:, None]
+    solver = FixedAssignmentSolver(X, data.y, caps[:, None], FacePenalty.of(X.shape[1]))
+    solver.solve(_MIN_GAP, Clock(seconds))
+    new_a, new_w = np.clip(solver.alpha[:, 0], 0.0, caps), np.empty_like(w)
     hyperplane(data, new_a, new_w)
     value = dual_value(a, 0.5 * a @ data.A)
     if dual_value(new_a, new_w) > value - 1e-9 * abs(value):  # prefer new_a if equal: it belongs to w
         a[:] = new_a
     # Keep the best of three hyperplanes: the given one, that of new_a, and the interior point's own.
-    w[:] = min((w.copy(), new_w, solution["w"]), key=lambda v: _face_cost(data, caps, v))
+    w[:] = min((w.copy(), new_w, solver.W[0]), key=lambda v: _face_cost(data, caps, v))
 
 
 def polished_faces(
