@@ -398,7 +398,9 @@ class SampleGram:
 
         def fill_rows(start: int) -> None:
             part = slice(start, start + size)
-            block = X[rows[part]] if m == X.shape[1] else X[rows[part][:, None], self._used_columns]
+            block = X.take(rows[part], axis=0)
+            if m < X.shape[1]:
+                block = block.take(self._used_columns, axis=1)
             np.multiply(block - centre, scale, out=operand[part, :m], casting="same_kind")
             for k, column in enumerate(extra):
                 operand[part, m + k] = column[part]
@@ -556,9 +558,9 @@ class SamplePanel:
         are_columns = self.is_dense and (self._columns[position] == samples).all()
         if not are_columns or (kernel.name != "rbf" and kernel.coef0 < 0.0):
             return self._gram.operand(samples, self._dtype, left=True)
-        left = self._right_operand[position]
+        left = self._right_operand.take(position, axis=0)
         if kernel.name == "rbf":
-            left[:, [-2, -1]] = left[:, [-1, -2]]
+            left[:, -2], left[:, -1] = left[:, -1], 1.0
         return left
 
 

@@ -430,8 +430,10 @@ class State:
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self._largest = float(self.diagonal.max())
         self.dual: Dual
-        # The last evaluation: program, β, g, intercept, and both objectives.
-        self._evaluation: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
+        # Of the present point, once they are needed: derivatives, best intercept, and both objectives.
+        self._derivatives: tuple[Vector, Vector, float, float] | None = None
+        self._evaluation: tuple[float, dict[str, float]] | None = None
+        self._evaluated: tuple[Dual, Vector, Vector] | None = None  # program, β and g of the last objectives
         self.beta, self.g, self._beta_of_scores = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
         # Σ |Δβ_j| √K_jj over all changes of β, and its value when g_i was last recomputed: the rounding error
         # of g_i grows in proportion to √K_ii times the difference.
@@ -444,11 +446,22 @@ class State:
         self.cache = RowCache(gram, budget, dtype, options)
         self.last_set: Samples = np.zeros(0, dtype=np.intp)
 
+    def set_program(self, families: Families) -> None:
+        """Set the program that is solved next."""
+        self.dual = Dual(families)
+        self._forget_values()
+
+    def _forget_values(self) -> None:
+        """Forget the values of the point, which is about to change."""
+        self._derivatives = self._evaluation = None
+
     # -- changes of the point ------------------------------------------------------------------
 
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Set β and update g of all samples; `tick` is called during long products, and may raise."""
         moved = np.flatnonzero(beta != self.beta)
+        if not len(moved):
+            return
         if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:  # too many rows to fetch
             self.recompute(tick, beta)
             return
@@ -457,8 +470,9 @@ class State:
 
     def change(self, samples: Samples, beta: Vector) -> None:
         """Set β of these samples, and update g of the active samples; those set aside keep their old g."""
+        self._forget_values()
         change = beta - self.beta[samples]
-        active = self.cache.active
+        active = slice(None) if self.all_active else self.cache.active
         for part in chunks(np.arange(len(samples)), self.cache.capacity):
             if not self.cache.is_cached(samples[part]).all():
                 self.cache.fetch(samples[part])
@@ -471,6 +485,7 @@ class State:
 
     def set_point(self, beta: Vector, g: Vector) -> None:
         """Set β, and g of every sample."""
+        self._forget_values()
         self.beta, self.g, self._beta_of_scores = beta, g, beta.copy()
         with np.errstate(over="ignore"):
             self._rounding_sum = float(np.abs(beta) @ self._norms)
@@ -478,6 +493,7 @@ class State:
 
     def set_scores(self, samples: Samples, g: Vector) -> None:
         """Set g of these samples to values computed in double precision."""
+        self._forget_values()
         self.g[samples] = g
         self._rounding_at[samples] = self._rounding_sum
 
@@ -495,6 +511,7 @@ class State:
         """Update g of the samples that are set aside to the present β."""
         moved = np.flatnonzero(self.beta != self._beta_of_scores)
         if len(moved):
+            self._forget_values()
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
             panel = self.gram.panel(moved, self.cache.dtype)
             self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_scores[moved])
@@ -523,8 +540,8 @@ class State:
         """
         self.clear_cache()
         work = float((self.beta != 0).sum()) * self.gram.n * self.gram.entry_cost
-        if self._evaluation is not None and work > self.options.max_recovery_work:
-            dual, beta, g, *_ = self._evaluation
+        if self._evaluated is not None and work > self.options.max_recovery_work:
+            dual, beta, g = self._evaluated
             if dual is self.dual:  # not of an earlier solve
                 self.set_point(beta.copy(), g.copy())
                 return
@@ -553,7 +570,7 @@ class State:
         self.update_aside()
         if self.violation() <= tol:
             return False
-        rise, fall = self.derivatives()
+        rise, fall, *_ = self.derivatives()
         violate = (rise >= fall.min()) | (fall <= rise.max())
         violate[self.cache.active] = True
         self._set_active(np.flatnonzero(violate))
@@ -571,13 +588,15 @@ class State:
 
     # -- values --------------------------------------------------------------------------------
 
-    def derivatives(self) -> tuple[Vector, Vector]:
-        """Return φ'(β+) − g and φ'(β−) − g of every sample."""
-        return derivatives(self.g, self.beta, self.dual.phi)[:2]
+    def derivatives(self) -> tuple[Vector, Vector, float, float]:
+        """Return φ'(β+) − g and φ'(β−) − g of every sample, and m and M."""
+        if self._derivatives is None:
+            self._derivatives = derivatives(self.g, self.beta, self.dual.phi)
+        return self._derivatives
 
     def violation(self) -> float:
         """Return m − M over all samples."""
-        m, M = self.dual.extremes(self.beta, self.g)
+        *_, m, M = self.derivatives()
         return m - M
 
     def gap(self) -> float:
@@ -594,17 +613,17 @@ class State:
         return self._evaluate()[0]
 
     def _evaluate(self) -> tuple[float, dict[str, float]]:
-        """Return the best intercept and both objectives, stored ones if nothing has changed since."""
-        dual, beta, g, last = self.dual, self.beta, self.g, self._evaluation
-        if last is None or last[0] is not dual or not all(map(np.array_equal, last[1:3], (beta, g))):
-            b = dual.families.best_intercept(g)
-            last = self._evaluation = dual, beta.copy(), g.copy(), b, dual.values(beta, g, b)
-        return last[3:]
+        """Return the best intercept and both objectives."""
+        if self._evaluation is None:
+            b = self.dual.families.best_intercept(self.g)
+            self._evaluation = b, self.dual.values(self.beta, self.g, b)
+            self._evaluated = self.dual, self.beta.copy(), self.g.copy()
+        return self._evaluation
 
     def near_margin(self, band: float) -> Samples:
         """Return the samples whose β_i can rise or fall with a gain if b = (m + M)/2 changes by `band`."""
-        rise, fall = self.derivatives()
-        middle = float(rise.max() + fall.min()) / 2
+        rise, fall, m, M = self.derivatives()
+        middle = (m + M) / 2
         return np.flatnonzero((rise > middle - band) | (fall < middle + band))
 
     # -- precision -----------------------------------------------------------------------------
@@ -657,8 +676,8 @@ class State:
         with the largest expected error relative to the tolerable one, and evenly spaced ones. For the other
         samples, the expected errors are scaled up to the largest ratio on the probe.
         """
-        rise, fall = self.derivatives()
-        middle = float(rise.max() + fall.min()) / 2  # the intercept
+        rise, fall, m, M = self.derivatives()
+        middle = (m + M) / 2  # the intercept
         distance = np.minimum(middle - rise, fall - middle)  # from the margin
         tolerable, current = np.maximum(tol / 10, distance / 5), self._up_to_date_samples()
         expected = self._norms * (self._rounding_sum - self._rounding_at)
@@ -721,8 +740,7 @@ class History:
     def solution(self, status: Status) -> Solution:
         """Return the solution, with w and b scaled as in :meth:`Dual.values`."""
         state, beta, g, dual = self._state, self._state.beta, self._state.g, self._state.dual
-        if status is not Status.SOLVED or not self._records:
-            self.record(state.violation())
+        self.record(state.violation())
         b = state.intercept()
         factor = dual.families.shrink(g + b)
         values = state.values()
