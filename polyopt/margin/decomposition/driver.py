@@ -79,11 +79,10 @@ def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> 
     """
     chosen = last[-(size // 2) :]
     count = (size - len(chosen)) // 2  # of each kind
-    for values, lower in ((rise, fall.min()), (-fall, -rise.max())):
-        values = values.copy()
-        values[chosen] = -np.inf
-        largest = np.argpartition(values, -count)[-count:] if count < len(values) else np.arange(len(values))
-        chosen = np.concatenate([chosen, largest[values[largest] > lower]])
+    for values, upper in ((-rise, -fall.min()), (fall.copy(), rise.max())):
+        values[chosen] = np.inf
+        least = np.argpartition(values, count)[:count] if count < len(values) else np.arange(len(values))
+        chosen = np.concatenate([chosen, least[values[least] < upper]])
     return chosen
 
 
