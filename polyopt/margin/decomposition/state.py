@@ -28,8 +28,8 @@ Kernel rows (:class:`RowCache`)
 A row is a row of K over the active samples. Rows are computed in blocks by BLAS, and the least recently used
 ones are replaced. Shrinking sets samples aside that are in no violating pair, of a β_i to increase and one to
 decrease such that the dual rises; the other samples are active. The cache is one buffer, divided into slots
-of the length of a row. If samples are set aside, rows become shorter and more of them fit; if samples return,
-the missing columns are computed.
+of the length of a row. If samples are set aside, rows become shorter and more of them fit; the cache is then
+empty, and so it is if samples return.
 
 The iterate (:class:`State`)
 ----------------------------
@@ -57,15 +57,7 @@ from formulations.language.types import Vector
 from polyopt.base.progress import tell
 from polyopt.base.threads import run_blocks
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import (
-    Gram,
-    Panel,
-    Samples,
-    chunks,
-    gram_matvec,
-    outputs_at,
-    panel_matvec,
-)  # fmt: skip
+from polyopt.linalg.kernels import Gram, Panel, Samples, chunks, gram_matvec
 from polyopt.native.library import kernel
 
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
@@ -277,10 +269,13 @@ class RowCache:
         self._usable, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
         self._time = 0  # number of calls of `fetch`
-        self._divide(np.arange(gram.n))
+        self.set_active(np.arange(gram.n))
 
-    def _divide(self, active: Samples) -> None:
-        """Set the active samples, and divide the buffer into slots of their number, which are empty."""
+    def set_active(self, active: Samples) -> None:
+        """Set the active samples, and divide the buffer into slots of their number, which are empty.
+
+        Computing rows again takes no longer than moving them and filling in the columns of other samples.
+        """
         self.active = active
         self.capacity = len(self._buffer) // len(active)
         self.table = self._buffer[: self.capacity * len(active)].reshape(self.capacity, len(active))
@@ -359,51 +354,12 @@ class RowCache:
         )
         return total
 
-    def set_active(self, active: Samples) -> None:
-        """Change the active samples: cached rows drop columns, and missing columns are computed."""
-        old, width = self.active, len(active)
-        position = np.searchsorted(old, active).clip(max=len(old) - 1)
-        source = np.where(old[position] == active, position, -1)  # old position of each column, -1 if missing
-        n_slots = len(self._buffer) // width
-        filled = np.flatnonzero(self._owner >= 0)
-        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:n_slots]]  # the most recent rows
-        slots.sort()
-        count, owners, last_use = len(slots), self._owner[slots], self._last_use[slots]
-        if width > len(old):  # compact the rows first, then widen them from the last to the first
-            _move_rows(self._buffer, slots, len(old), np.arange(len(old)))
-            _move_rows(self._buffer, np.arange(count), len(old), source, backwards=True)
-        else:
-            _move_rows(self._buffer, slots, len(old), source)
-        self._divide(active)
-        self._owner[:count], self._last_use[:count] = owners, last_use
-        self._usable = max(self._usable, count)
-        self._slot[owners] = np.arange(count)
-        new = np.flatnonzero(source < 0)
-        if len(new) and count:
-            self.table[:count, new] = self._gram.panel(active[new], self.dtype).rows(owners)
-
 
 def gather_square(table: NDArray[Any], slots: Samples, positions: Samples) -> Vector:
     """Return ``table[slots, positions]`` in double precision, symmetric from its upper triangle."""
     K = np.empty((len(slots), len(positions)))
     _gather_square(table, slots, positions, K)
     return K
-
-
-def _move_rows(
-    buffer: NDArray[Any], slots: Samples, width: int, source: Samples, *, backwards: bool = False
-) -> None:
-    """Move the rows in `slots`, `width` wide, to the front of the buffer with the columns of `source`.
-
-    The order avoids overwriting rows before they are read. Columns with a negative source stay undefined.
-    """
-    new_width, count = len(source), len(slots)
-    columns = np.flatnonzero(source >= 0)
-    target = slice(None) if len(columns) == new_width else columns
-    source = source[columns]
-    for k in reversed(range(count)) if backwards else range(count):
-        start = int(slots[k]) * width
-        buffer[k * new_width : (k + 1) * new_width][target] = buffer[start : start + width].take(source)
 
 
 class State:
@@ -513,8 +469,8 @@ class State:
         if len(moved):
             self._forget_values()
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
-            panel = self.gram.panel(moved, self.cache.dtype)
-            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_scores[moved])
+            change = self.beta - self._beta_of_scores
+            self.g[aside] += gram_matvec(self.gram, change, aside, dtype=self.cache.dtype)
             self._beta_of_scores[moved] = self.beta[moved]
 
     def _up_to_date_samples(self) -> Samples:
@@ -524,7 +480,7 @@ class State:
     def recompute(self, tick: Callable[[], None] | None = None, beta: Vector | None = None) -> None:
         """Compute g = Kβ for every sample, after a change of β if it is given."""
         beta = self.beta if beta is None else beta
-        self.set_point(beta.copy(), gram_matvec(self.gram, beta, self.cache.dtype, tick))
+        self.set_point(beta.copy(), gram_matvec(self.gram, beta, dtype=self.cache.dtype, tick=tick))
 
     def clear_cache(self, dtype: DTypeLike | None = None) -> None:
         """Replace the cache by an empty one over all samples, in this precision if given."""
@@ -686,7 +642,7 @@ class State:
         nearest, worst = np.argsort(distance[current])[:half], np.argsort(-(expected / tolerable)[current])
         evenly = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
         probe = current[np.unique(np.concatenate([nearest, worst[:quarter], evenly]))]
-        errors = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
+        errors = np.abs(gram_matvec(self.gram, self.beta, probe) - self.g[probe])
         is_valid = (errors > self.rounding()) & (expected[probe] > 0.0)  # not only double-precision rounding
         error = expected * (errors[is_valid] / expected[probe[is_valid]]).max(initial=0.0)
         error[probe] = errors
@@ -701,9 +657,7 @@ class State:
 
     def recompute_at(self, samples: Samples, tick: Callable[[], None] | None = None) -> None:
         """Recompute g of these samples in double precision."""
-        support = np.flatnonzero(self.beta)
-        panel = self.gram.panel(support, np.float64)
-        self.set_scores(samples, panel_matvec(panel, samples, self.beta[support], tick))
+        self.set_scores(samples, gram_matvec(self.gram, self.beta, samples, tick=tick))
 
 
 class History:
