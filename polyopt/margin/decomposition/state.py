@@ -143,7 +143,7 @@ class Options:
     min_cluster_start_samples: int = 15_000  # least n for which clusters are tried
     cluster_samples: int = 4_000  # samples of a cluster; more if there would be more than max_clusters
     max_clusters: int = 16  # largest number of clusters
-    kmeans_samples: int = 20_000  # samples from which k-means finds the centres
+    kmeans_samples: int = 4_000  # samples from which k-means finds the centres
     cluster_tol: float = 0.1  # tolerance of a cluster's program
     min_bounded_share: float = 0.15  # least share of the first cluster's multipliers at a bound other than 0
     min_bounded_per_free: float = 1.5  # least ratio of these multipliers to free ones
