@@ -11,7 +11,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.margin.decomposition.driver import _Run
-from polyopt.margin.decomposition.newton import WORK, NewtonPhase
+from polyopt.margin.decomposition.newton import NewtonPhase
 from polyopt.margin.decomposition.state import DEFAULTS, Dual, History, RowCache, State
 
 RBF = Kernel("rbf", 0.4)
@@ -131,7 +131,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     point, K, beta = a_point(1.2)
     point.set_point(beta, K @ beta)
     chosen = point.near_margin(DEFAULTS.newton_band_ratio * point.violation())
-    point.budget = share * WORK.bytes_per_entry * len(chosen) ** 2
+    point.budget = share * DEFAULTS.bytes_per_entry * len(chosen) ** 2
     history = History(point, Clock(), np.inf)
     phase = NewtonPhase(point, history)
     phase.add_set(10**5, 10**6)

@@ -126,6 +126,12 @@ class Options:
     newton_band_ratio: float = 2.0  # largest distance of its samples from the margin, over the violation
     max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
+    bytes_per_entry: float = 32.0  # memory per entry: matrix, factor, and two copies while factorising
+    set_work: float = 5e7  # fixed work of a working set, besides kernel rows and steps
+    set_work_per_sample: float = 1e4  # work of a working set per sample of the fit
+    pair_step_work: float = 30.0  # work of a pair step per sample of the working set
+    max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
+    uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
     block_columns: int = (
         512  # columns factorised between two checks of the clock; also spare ones of the factor
     )
