@@ -398,7 +398,9 @@ class SampleGram:
 
         def fill_rows(start: int) -> None:
             part = slice(start, start + size)
-            block = X[rows[part]] if m == X.shape[1] else X[rows[part][:, None], self._used_columns]
+            block = X.take(rows[part], axis=0)
+            if m < X.shape[1]:
+                block = block.take(self._used_columns, axis=1)
             np.multiply(block - centre, scale, out=operand[part, :m], casting="same_kind")
             for k, column in enumerate(extra):
                 operand[part, m + k] = column[part]
@@ -556,9 +558,9 @@ class SamplePanel:
         are_columns = self.is_dense and (self._columns[position] == samples).all()
         if not are_columns or (kernel.name != "rbf" and kernel.coef0 < 0.0):
             return self._gram.operand(samples, self._dtype, left=True)
-        left = self._right_operand[position]
+        left = self._right_operand.take(position, axis=0)
         if kernel.name == "rbf":
-            left[:, [-2, -1]] = left[:, [-1, -2]]
+            left[:, -2], left[:, -1] = left[:, -1], 1.0
         return left
 
 
@@ -566,19 +568,17 @@ Panel = FunctionPanel | SamplePanel
 
 
 def gram_matvec(
-    gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64, tick: Callable[[], None] | None = None
-) -> Vector:
-    """Return ``K coefficients``; `tick` is that of :func:`panel_matvec`."""
-    support = np.flatnonzero(coefficients)
+    gram: Gram, coefficients: Vector, samples: Samples | None = None, *, dtype: DTypeLike = np.float64,
+    tick: Callable[[], None] | None = None,
+) -> Vector:  # fmt: skip
+    """Return ``K[samples] coefficients``, of all samples if None.
+
+    tick: called before each block, and may raise.
+    """
+    samples, support = np.arange(gram.n) if samples is None else samples, np.flatnonzero(coefficients)
     if not len(support):
-        return np.zeros(gram.n)
-    return panel_matvec(gram.panel(support, dtype), np.arange(gram.n), coefficients[support], tick)
-
-
-def panel_matvec(
-    panel: Panel, samples: Samples, weights: Vector, tick: Callable[[], None] | None = None
-) -> Vector:
-    """Return ``K[samples, columns] weights``; `tick` is called before each block, and may raise."""
+        return np.zeros(len(samples))
+    panel, weights = gram.panel(support, dtype), coefficients[support]
     if isinstance(panel, SamplePanel) and panel.is_dense:
         return panel.matvec(samples, weights, tick)
     result = np.empty(len(samples))
@@ -587,19 +587,6 @@ def panel_matvec(
             tick()
         result[positions] = panel.rows(samples[positions]) @ weights
     return result
-
-
-def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
-    """Return ``K[samples] coefficients`` for a few samples, in double precision."""
-    support = np.flatnonzero(coefficients)
-
-    def partial_sum(part: Samples) -> Vector:
-        return gram.panel(part, np.float64).rows(samples) @ coefficients[part]
-
-    parts = run_blocks(
-        partial_sum, chunks(support, 2 * TILE_ROWS), float(len(samples)) * len(support) * gram.entry_cost
-    )
-    return np.sum(parts, axis=0) if parts else np.zeros(len(samples))
 
 
 def submatrix(gram: Gram, samples: Samples) -> Vector:

@@ -208,7 +208,7 @@ def product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball
     v = Ball.of(v)
     mid, rad = np.empty((X.shape[0], *v.mid.shape[1:])), np.empty((X.shape[0], *v.mid.shape[1:]))
     errors = gamma(_terms(X)) * np.abs(v.mid) + (v.rad if v.rad.any() else 0.0)
-    for part, rows in _row_blocks(X, shift):
+    for part, rows in row_blocks(X, shift):
         mid[part] = rows @ v.mid
         rad[part] = abs(rows) @ errors
     return Ball(mid, _enlarged(rad, X.shape[1]))
@@ -222,7 +222,7 @@ def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = No
     v = Ball.of(v)
     shape = (X.shape[1], *v.mid.shape[1:])
     mid, rad, size, n_blocks = np.zeros(shape), np.zeros(shape), np.zeros(shape), 0
-    for part, block in _row_blocks(X, shift):
+    for part, block in row_blocks(X, shift):
         rows = block.T
         mid += rows @ v.mid[part]
         sizes = abs(rows)
@@ -247,8 +247,8 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
     return Ball(0.0) if bound.lower <= 0.0 else bound
 
 
-def _row_blocks(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:
-    """Yield blocks of rows of X - shift; callers count the rounding of the difference."""
+def row_blocks(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:
+    """Yield blocks of rows of X - shift (X if None); callers count the rounding of the difference."""
     for start in range(0, X.shape[0], _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)
         rows = X if X.shape[0] <= _BLOCK_ROWS else X[part]

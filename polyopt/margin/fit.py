@@ -165,12 +165,12 @@ class HingeClassifier(KernelClassifier):
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
 
-    def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """Return the Gram matrix for the solver."""
-        if self.kernel == "precomputed":
-            return MatrixGram(X)
+    def _solver_gram(self, gram: Gram) -> Gram:
+        """Return the Gram matrix for the solver from that of the kernel."""
+        if self.kernel != "linear":
+            return gram
         # b is free, so the origin is arbitrary: centring loses the fewest digits of inner products.
-        return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
+        return SampleGram(self._X, self._kernel, middle(self._X))
 
     def _feature_space(self) -> Any:
         """Return the geometry for certificates: that of the kernel itself, not of :meth:`_solver_gram`."""
@@ -352,8 +352,9 @@ class HingeClassifier(KernelClassifier):
 
         b is None if it must be computed from v.
         """
-        self._short = require_psd(self._kernel_gram())
-        gram = self._solver_gram(self._X, self._sample_weights)
+        gram = self._kernel_gram()
+        self._short = require_psd(gram)
+        gram = self._solver_gram(gram)
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))  # see `_solve`
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))

@@ -52,13 +52,12 @@ from polyopt.linalg.kernels import (
     middle_of,
     spread_samples,
 )
-from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
+from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, row_blocks, transposed_product
 
 _CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
 _MAX_RESULTS = 8  # number of vectors whose products with a Gram matrix are cached
 _ROWS = 512  # rows of a Gram matrix that one task multiplies
 _SUM_LENGTH = 64  # terms of a partial sum; a sum of partial sums has smaller rounding errors
-BLOCK = 4096  # samples centred at a time: limits the memory of a pass over the data
 _SMALL_EIGENVALUES_NOTE = (
     "At D=1 with a kernel the optimum depends on the least eigenvalues, which rounding hides: the bound is "
     "tight only if all of them are large."
@@ -98,13 +97,7 @@ class LinearGeometry:
         """Return w'φ_i for every sample, shape (n,)."""
         if self._shift is None:
             return np.asarray(self.X @ v)
-        return np.concatenate([rows @ v for _, rows in self._blocks()])
-
-    def _blocks(self) -> Iterator[tuple[slice, Any]]:
-        """Yield blocks of samples, centred if they are dense."""
-        for start in range(0, self.n, BLOCK):
-            rows = self.X[start : start + BLOCK]
-            yield slice(start, start + BLOCK), rows if sp.issparse(rows) else rows - self.centre
+        return np.concatenate([rows @ v for _, rows in row_blocks(self.X, self._shift)])
 
     def outputs(self, v: Vector) -> Ball:
         """Return :meth:`scores` as intervals that include their rounding."""
@@ -122,7 +115,8 @@ class LinearGeometry:
         """Return the gradient of Σ β_i w'φ_i, in the units of :meth:`gradient`."""
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
-        return np.asarray(np.add.reduce([rows.T @ beta[part] for part, rows in self._blocks()]))
+        parts = [rows.T @ beta[part] for part, rows in row_blocks(self.X, self._shift)]
+        return np.asarray(np.add.reduce(parts))
 
     def columns(self, samples: Samples) -> Vector:
         """Return a matrix with a column for each sample: :meth:`adjoint` of the sample's unit vector."""
@@ -136,7 +130,7 @@ class LinearGeometry:
     def adjoint_sizes(self, beta: Vector) -> Vector:
         """Return the sums of the absolute terms of :meth:`adjoint`, shape (m,)."""
         magnitude, sums = np.abs(beta), np.zeros(self.X.shape[1])
-        for part, rows in self._blocks():
+        for part, rows in row_blocks(self.X, self._shift):
             sums += abs(rows).T @ magnitude[part]
         return sums
 
@@ -155,7 +149,7 @@ class LinearGeometry:
     def norm_bounds(self) -> Vector:
         """Return upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, (n,)."""
         norms = np.empty(self.n)
-        for part, rows in self._blocks():
+        for part, rows in row_blocks(self.X, self._shift):
             squares = rows.multiply(rows) if sp.issparse(rows) else rows**2
             norms[part] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         return norms * (1.0 + 1e-12)
@@ -410,8 +404,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
                 f"{MAX_SQUARE_ROWS}: choose fewer features, or D=0"
             )
         Sigma = np.zeros((m, m))
-        for start in range(0, self.n, BLOCK):
-            part = slice(start, start + BLOCK)
+        for part in chunks(np.arange(self.n)):
             Sigma += second_moments(X[part], self.weights[part], self.centre)
         return sigma_metric(
             Sigma / float(self._total.mid), self.centre, self.D, self.n, is_sparse=sp.issparse(X)

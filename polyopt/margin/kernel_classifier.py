@@ -324,14 +324,13 @@ def variance(X: Matrix, weights: Vector) -> float:
             mean_difference = (float(per_entry @ entries) - zeros * mean) / total
             mean_square = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
         else:
-            mean = mean_difference = mean_square = 0.0
+            mean_difference = mean_square = 0.0
             parts = list(chunks(np.arange(X.shape[0])))
-            for part in parts:
-                mean += float(weights[part] @ X[part].astype(float).sum(axis=1)) / total
+            mean = sum(float((weights[part] @ X[part]).sum()) for part in parts) / total
             for part in parts:
                 block = X[part].astype(float) - mean
-                mean_difference += float(weights[part] @ block.sum(axis=1)) / total
-                mean_square += float(weights[part] @ (block**2).sum(axis=1)) / total
+                mean_difference += float((weights[part] @ block).sum()) / total
+                mean_square += float((weights[part] @ block**2).sum()) / total
     result = mean_square - mean_difference * mean_difference
     return 0.0 if abs(result) <= 1e-12 * mean_square < np.inf else result
 

@@ -119,13 +119,13 @@ def _merge_support(model: Any) -> tuple[Any, list[CoefBlock]]:
     """Merge the kernel expansions of all pairs, so that each support vector's kernel is computed once.
 
     Return the distinct support vectors, sorted by class, and the coefficients of each class: those of the
-    pairs in which one of its support vectors is.
+    pairs in which one of its support vectors is. Two classes have one pair, and are one part.
     """
     machines = _machines_of(model.without_data())  # they share one `_X`, in which `_support` has positions
     X, pairs = machines[0]._X, combinations(range(len(model.classes_)), 2)
     label, expansions = np.zeros(X.shape[0], dtype=np.intp), [machine._support() for machine in machines]
     for machine, (positions, _), (first, second) in zip(machines, expansions, pairs, strict=True):
-        label[positions] = np.where(machine._second, second, first)
+        label[positions] = np.where(machine._second, second, first) if len(machines) > 1 else 0
     rows, values = (np.concatenate(arrays) for arrays in zip(*expansions, strict=True))
     columns = np.repeat(np.arange(len(machines)), [len(positions) for positions, _ in expansions])
     coef = sp.csr_array((values, (rows, columns)), shape=(len(label), len(machines)))

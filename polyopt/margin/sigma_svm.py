@@ -71,12 +71,12 @@ class SigmaSVM(HingeClassifier):
 
         return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
 
-    def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
+    def _solver_gram(self, gram: Gram) -> Gram:
         from formulations.centred_kernel import CentredKernel
 
-        gram = super()._solver_gram(X, weights)
+        gram = super()._solver_gram(gram)
         all_columns = gram.panel(None, np.float64)  # the kernel matrix, in double precision
-        self._centred = CentredKernel(all_columns.rows(np.arange(gram.n)), weights)
+        self._centred = CentredKernel(all_columns.rows(np.arange(gram.n)), self._sample_weights)
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
@@ -91,10 +91,11 @@ class SigmaSVM(HingeClassifier):
     def _feature_space(self) -> Any:
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._variance_share, self._sample_weights)
+        gram = self._kernel_gram()
         if self._centred is None:
-            self._solver_gram(self._X, self._sample_weights)  # sets `_centred`
+            self._solver_gram(gram)  # sets `_centred`
         assert self._centred is not None
         return SigmaKernelGeometry(
-            self._kernel_gram(), self._variance_share, self._sample_weights, self._centred.factors,
+            gram, self._variance_share, self._sample_weights, self._centred.factors,
             psd_defect=self._short,  # magnitude of the Gram matrix's most negative eigenvalue
         )  # fmt: skip

@@ -11,7 +11,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.margin.decomposition.driver import _Run
-from polyopt.margin.decomposition.newton import WORK, NewtonPhase
+from polyopt.margin.decomposition.newton import NewtonPhase
 from polyopt.margin.decomposition.state import DEFAULTS, Dual, History, RowCache, State
 
 RBF = Kernel("rbf", 0.4)
@@ -66,7 +66,7 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
     point.recompute_at(point.near_margin(DEFAULTS.double_band))
 
     def is_right():
-        rise, fall = point.derivatives()
+        rise, fall, *_ = point.derivatives()
         middle = (rise.max() + fall.min()) / 2
         error = np.abs(K @ point.beta - point.g)
         return (error <= np.maximum(1e-3, np.minimum(middle - rise, fall - middle))).all()
@@ -116,7 +116,7 @@ def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(err
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)
     point.set_point(beta, K @ beta)
-    rise, fall = point.derivatives()
+    rise, fall, *_ = point.derivatives()
     middle = (rise.max() + fall.min()) / 2
     point.g[np.minimum(middle - rise, fall - middle).argmin()] += error * 1e-3
     assert point.is_accurate(1e-2) == expected
@@ -131,7 +131,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     point, K, beta = a_point(1.2)
     point.set_point(beta, K @ beta)
     chosen = point.near_margin(DEFAULTS.newton_band_ratio * point.violation())
-    point.budget = share * WORK.bytes_per_entry * len(chosen) ** 2
+    point.budget = share * DEFAULTS.bytes_per_entry * len(chosen) ** 2
     history = History(point, Clock(), np.inf)
     phase = NewtonPhase(point, history)
     phase.add_set(10**5, 10**6)
@@ -183,4 +183,4 @@ def test_an_answer_has_no_bound_above_its_objective_and_says_whether_it_is_near(
     monkeypatch.setattr(point, "gap", lambda: gap)
     found = history.solution(status)
     assert (found.status, found.bound) == said
-    assert len(found.history) == (1 if status is Status.SOLVED else 2)
+    assert len(found.history) == 2

@@ -123,7 +123,8 @@ def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_
     y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
     rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)), *bound_families(N, 1.5, 0.3))
     block, v = Block(Rows(X), rows, 3), np.array([0.7, -0.4, 0.2])
-    f, Z, T = block._central_point(v, mu)
+    block.begin_at(1.0, 1e-9, v, mu)
+    f, Z, T = block.point.f, block.point.Z, block.point.T
     assert f == pytest.approx(X @ v[:2] + v[2])
     for q, family in enumerate(rows):
         r, xi = family.kink - family.side * f, T[2 * q + 1]

@@ -24,7 +24,7 @@ import numpy as np
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
 from polyopt.base.threads import run_blocks
-from polyopt.linalg.kernels import Gram, SampleGram, Samples, outputs_at
+from polyopt.linalg.kernels import Gram, SampleGram, Samples, gram_matvec
 from polyopt.margin.decomposition.state import Dual, Options
 
 
@@ -95,5 +95,5 @@ def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector, options: Options) 
     if not len(support):
         return False
     rows = support[np.linspace(0, len(support) - 1, min(len(support), options.energy_rows)).astype(np.intp)]
-    energy = float(beta[rows] @ outputs_at(gram, rows, beta)) * len(support) / len(rows)
+    energy = float(beta[rows] @ gram_matvec(gram, beta, rows)) * len(support) / len(rows)
     return dual.gain(beta) > options.min_best_multiple * energy

@@ -77,20 +77,13 @@ def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> 
 
     rise, fall (n,): the derivatives φ'(β+) − g and φ'(β−) − g.
     """
-    retained = last[-(size // 2) :]
-    is_allowed = np.ones(len(rise), dtype=bool)
-    is_allowed[retained] = False
-    count = (size - len(retained)) // 2  # of each kind
-    upward = _find_largest(np.where(is_allowed, rise, -np.inf), count, fall.min())
-    is_allowed[upward] = False
-    downward = _find_largest(np.where(is_allowed, -fall, -np.inf), count, -rise.max())
-    return np.concatenate([retained, upward, downward])
-
-
-def _find_largest(values: Vector, count: int, lower: float) -> Samples:
-    """Return the positions of the `count` largest values, but only of those above `lower`."""
-    positions = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
-    return positions[values[positions] > lower]
+    chosen = last[-(size // 2) :]
+    count = (size - len(chosen)) // 2  # of each kind
+    for values, upper in ((-rise, -fall.min()), (fall.copy(), rise.max())):
+        values[chosen] = np.inf
+        least = np.argpartition(values, count)[:count] if count < len(values) else np.arange(len(values))
+        chosen = np.concatenate([chosen, least[values[least] < upper]])
+    return chosen
 
 
 class CachedRows(NamedTuple):
@@ -159,7 +152,7 @@ class Decomposition:
         limit = whole_or_none("max_iter", max_iter)
         state = self._state
         history = History(state, clock, np.inf if limit is None else limit)
-        state.dual = Dual(families)
+        state.set_program(families)
         try:
             # Blocks of work use the threads; those of BLAS would change the last digits with their number.
             with single_threaded_blas():
@@ -288,10 +281,10 @@ class _Run:
         state = self._state
         while True:
             view = self._view()
-            is_due = self._history.iteration % self._options.sets_per_record == 0  # a record, and shrinking
+            iteration = self._history.iteration
+            is_due = iteration > 0 and iteration % self._options.sets_per_record == 0  # a record, shrinking
             if view.violation <= target:
                 if not state.unshrink(target):  # no sample that was set aside violates optimality
-                    self._history.record(view.violation)
                     return Status.SOLVED
             elif self._is_stuck(view.violation, is_due):
                 if not self.restart():
@@ -307,9 +300,11 @@ class _Run:
         """Return the view of the active samples."""
         state, samples = self._state, self._state.cache.active
         beta, g, phi = state.beta, state.g, state.dual.phi
-        if not state.all_active:
+        if state.all_active:
+            rise, fall, m, M = state.derivatives()
+        else:
             beta, g, phi = beta[samples], g[samples], phi.of(samples)
-        rise, fall, m, M = derivatives(g, beta, phi)
+            rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
     def _shrink_if_full(self, view: _View) -> bool:

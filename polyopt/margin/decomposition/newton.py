@@ -27,7 +27,6 @@ working sets (subproblems of some hundred samples) so far, and less than the wor
 The method (:class:`ActiveSet`) also finishes the subproblem of a working set if pair steps are too slow.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,20 +44,6 @@ from polyopt.native.library import kernel
 # Exit codes of `_pivot`: optimal; no progress; all pivots taken; U has no space for a further variable.
 _DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3
 
-
-@dataclass(frozen=True)
-class WorkEstimates:
-    """Constants of the estimates of memory and work that decide if a Newton phase is run."""
-
-    bytes_per_entry: float = 4 * 8.0  # memory per entry: matrix, factor, and two copies while factorising
-    set_work: float = 5e7  # fixed work of a working set in multiplications, besides kernel rows and steps
-    set_work_per_sample: float = 1e4  # work of a working set in multiplications, per sample of the fit
-    pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
-    max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
-    uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
-
-
-WORK = WorkEstimates()
 
 # Take at most `pivots` pivots with the factor U of the free variables; return the exit code. "!" marks arrays
 # that are changed. K: kernel matrix. U: factor, with space for p free variables. F: free variables, then -1.
@@ -210,13 +195,15 @@ class NewtonPhase:
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
         """Count a working set of this size, with its pair steps, and pivots with half of its samples free."""
         self._n_sets += 1
-        self._step_work += WORK.pair_step_work * steps * size + pivots * self._pivot_work(size // 2, size)
+        self._step_work += self._options.pair_step_work * steps * size
+        self._step_work += pivots * self._pivot_work(size // 2, size)
 
     def _working_set_work(self) -> float:
         """Return the work of the working sets so far: kernel rows, steps, and a fixed work per set."""
         cache, n = self._state.cache, self._state.gram.n
         rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
-        return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
+        per_set = self._options.set_work + self._options.set_work_per_sample * n
+        return rows + self._n_sets * per_set + self._step_work
 
     def _forecast(self, violation: float, tol: float) -> float:
         """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
@@ -240,8 +227,9 @@ class NewtonPhase:
 
     def _pivot_work(self, free: int, size: int) -> float:
         """Return the work of a pivot: two triangular solves, and the update of g."""
-        fits_cache = free <= WORK.max_cached_factor
-        read = self._options.work_per_read * (1.0 if fits_cache else WORK.uncached_read_cost)
+        read = self._options.work_per_read
+        if free > self._options.max_cached_factor:
+            read *= self._options.uncached_read_cost
         return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)
 
     def _estimate(self, violation: float) -> _Estimate:
@@ -272,7 +260,7 @@ class NewtonPhase:
         max_work = self._options.max_newton_cost_ratio * self._working_set_work() - self._phase_work
         if not force:
             max_work = min(max_work, self._forecast(violation, tol))
-        memory = WORK.bytes_per_entry * len(samples) ** 2
+        memory = self._options.bytes_per_entry * len(samples) ** 2
         is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return

@@ -28,8 +28,8 @@ Kernel rows (:class:`RowCache`)
 A row is a row of K over the active samples. Rows are computed in blocks by BLAS, and the least recently used
 ones are replaced. Shrinking sets samples aside that are in no violating pair, of a β_i to increase and one to
 decrease such that the dual rises; the other samples are active. The cache is one buffer, divided into slots
-of the length of a row. If samples are set aside, rows become shorter and more of them fit; if samples return,
-the missing columns are computed.
+of the length of a row. If samples are set aside, rows become shorter and more of them fit; the cache is then
+empty, and so it is if samples return.
 
 The iterate (:class:`State`)
 ----------------------------
@@ -57,15 +57,7 @@ from formulations.language.types import Vector
 from polyopt.base.progress import tell
 from polyopt.base.threads import run_blocks
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import (
-    Gram,
-    Panel,
-    Samples,
-    chunks,
-    gram_matvec,
-    outputs_at,
-    panel_matvec,
-)  # fmt: skip
+from polyopt.linalg.kernels import Gram, Panel, Samples, chunks, gram_matvec
 from polyopt.native.library import kernel
 
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
@@ -134,6 +126,12 @@ class Options:
     newton_band_ratio: float = 2.0  # largest distance of its samples from the margin, over the violation
     max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
+    bytes_per_entry: float = 32.0  # memory per entry: matrix, factor, and two copies while factorising
+    set_work: float = 5e7  # fixed work of a working set, besides kernel rows and steps
+    set_work_per_sample: float = 1e4  # work of a working set per sample of the fit
+    pair_step_work: float = 30.0  # work of a pair step per sample of the working set
+    max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
+    uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
     block_columns: int = (
         512  # columns factorised between two checks of the clock; also spare ones of the factor
     )
@@ -151,7 +149,7 @@ class Options:
     min_cluster_start_samples: int = 15_000  # least n for which clusters are tried
     cluster_samples: int = 4_000  # samples of a cluster; more if there would be more than max_clusters
     max_clusters: int = 16  # largest number of clusters
-    kmeans_samples: int = 20_000  # samples from which k-means finds the centres
+    kmeans_samples: int = 4_000  # samples from which k-means finds the centres
     cluster_tol: float = 0.1  # tolerance of a cluster's program
     min_bounded_share: float = 0.15  # least share of the first cluster's multipliers at a bound other than 0
     min_bounded_per_free: float = 1.5  # least ratio of these multipliers to free ones
@@ -277,10 +275,13 @@ class RowCache:
         self._usable, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
         self._time = 0  # number of calls of `fetch`
-        self._divide(np.arange(gram.n))
+        self.set_active(np.arange(gram.n))
 
-    def _divide(self, active: Samples) -> None:
-        """Set the active samples, and divide the buffer into slots of their number, which are empty."""
+    def set_active(self, active: Samples) -> None:
+        """Set the active samples, and divide the buffer into slots of their number, which are empty.
+
+        Computing rows again takes no longer than moving them and filling in the columns of other samples.
+        """
         self.active = active
         self.capacity = len(self._buffer) // len(active)
         self.table = self._buffer[: self.capacity * len(active)].reshape(self.capacity, len(active))
@@ -359,51 +360,12 @@ class RowCache:
         )
         return total
 
-    def set_active(self, active: Samples) -> None:
-        """Change the active samples: cached rows drop columns, and missing columns are computed."""
-        old, width = self.active, len(active)
-        position = np.searchsorted(old, active).clip(max=len(old) - 1)
-        source = np.where(old[position] == active, position, -1)  # old position of each column, -1 if missing
-        n_slots = len(self._buffer) // width
-        filled = np.flatnonzero(self._owner >= 0)
-        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:n_slots]]  # the most recent rows
-        slots.sort()
-        count, owners, last_use = len(slots), self._owner[slots], self._last_use[slots]
-        if width > len(old):  # compact the rows first, then widen them from the last to the first
-            _move_rows(self._buffer, slots, len(old), np.arange(len(old)))
-            _move_rows(self._buffer, np.arange(count), len(old), source, backwards=True)
-        else:
-            _move_rows(self._buffer, slots, len(old), source)
-        self._divide(active)
-        self._owner[:count], self._last_use[:count] = owners, last_use
-        self._usable = max(self._usable, count)
-        self._slot[owners] = np.arange(count)
-        new = np.flatnonzero(source < 0)
-        if len(new) and count:
-            self.table[:count, new] = self._gram.panel(active[new], self.dtype).rows(owners)
-
 
 def gather_square(table: NDArray[Any], slots: Samples, positions: Samples) -> Vector:
     """Return ``table[slots, positions]`` in double precision, symmetric from its upper triangle."""
     K = np.empty((len(slots), len(positions)))
     _gather_square(table, slots, positions, K)
     return K
-
-
-def _move_rows(
-    buffer: NDArray[Any], slots: Samples, width: int, source: Samples, *, backwards: bool = False
-) -> None:
-    """Move the rows in `slots`, `width` wide, to the front of the buffer with the columns of `source`.
-
-    The order avoids overwriting rows before they are read. Columns with a negative source stay undefined.
-    """
-    new_width, count = len(source), len(slots)
-    columns = np.flatnonzero(source >= 0)
-    target = slice(None) if len(columns) == new_width else columns
-    source = source[columns]
-    for k in reversed(range(count)) if backwards else range(count):
-        start = int(slots[k]) * width
-        buffer[k * new_width : (k + 1) * new_width][target] = buffer[start : start + width].take(source)
 
 
 class State:
@@ -430,8 +392,10 @@ class State:
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self._largest = float(self.diagonal.max())
         self.dual: Dual
-        # The last evaluation: program, β, g, intercept, and both objectives.
-        self._evaluation: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
+        # Of the present point, once they are needed: derivatives, best intercept, and both objectives.
+        self._derivatives: tuple[Vector, Vector, float, float] | None = None
+        self._evaluation: tuple[float, dict[str, float]] | None = None
+        self._evaluated: tuple[Dual, Vector, Vector] | None = None  # program, β and g of the last objectives
         self.beta, self.g, self._beta_of_scores = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
         # Σ |Δβ_j| √K_jj over all changes of β, and its value when g_i was last recomputed: the rounding error
         # of g_i grows in proportion to √K_ii times the difference.
@@ -444,11 +408,22 @@ class State:
         self.cache = RowCache(gram, budget, dtype, options)
         self.last_set: Samples = np.zeros(0, dtype=np.intp)
 
+    def set_program(self, families: Families) -> None:
+        """Set the program that is solved next."""
+        self.dual = Dual(families)
+        self._forget_values()
+
+    def _forget_values(self) -> None:
+        """Forget the values of the point, which is about to change."""
+        self._derivatives = self._evaluation = None
+
     # -- changes of the point ------------------------------------------------------------------
 
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Set β and update g of all samples; `tick` is called during long products, and may raise."""
         moved = np.flatnonzero(beta != self.beta)
+        if not len(moved):
+            return
         if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:  # too many rows to fetch
             self.recompute(tick, beta)
             return
@@ -457,8 +432,9 @@ class State:
 
     def change(self, samples: Samples, beta: Vector) -> None:
         """Set β of these samples, and update g of the active samples; those set aside keep their old g."""
+        self._forget_values()
         change = beta - self.beta[samples]
-        active = self.cache.active
+        active = slice(None) if self.all_active else self.cache.active
         for part in chunks(np.arange(len(samples)), self.cache.capacity):
             if not self.cache.is_cached(samples[part]).all():
                 self.cache.fetch(samples[part])
@@ -471,6 +447,7 @@ class State:
 
     def set_point(self, beta: Vector, g: Vector) -> None:
         """Set β, and g of every sample."""
+        self._forget_values()
         self.beta, self.g, self._beta_of_scores = beta, g, beta.copy()
         with np.errstate(over="ignore"):
             self._rounding_sum = float(np.abs(beta) @ self._norms)
@@ -478,6 +455,7 @@ class State:
 
     def set_scores(self, samples: Samples, g: Vector) -> None:
         """Set g of these samples to values computed in double precision."""
+        self._forget_values()
         self.g[samples] = g
         self._rounding_at[samples] = self._rounding_sum
 
@@ -495,9 +473,10 @@ class State:
         """Update g of the samples that are set aside to the present β."""
         moved = np.flatnonzero(self.beta != self._beta_of_scores)
         if len(moved):
+            self._forget_values()
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
-            panel = self.gram.panel(moved, self.cache.dtype)
-            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_scores[moved])
+            change = self.beta - self._beta_of_scores
+            self.g[aside] += gram_matvec(self.gram, change, aside, dtype=self.cache.dtype)
             self._beta_of_scores[moved] = self.beta[moved]
 
     def _up_to_date_samples(self) -> Samples:
@@ -507,7 +486,7 @@ class State:
     def recompute(self, tick: Callable[[], None] | None = None, beta: Vector | None = None) -> None:
         """Compute g = Kβ for every sample, after a change of β if it is given."""
         beta = self.beta if beta is None else beta
-        self.set_point(beta.copy(), gram_matvec(self.gram, beta, self.cache.dtype, tick))
+        self.set_point(beta.copy(), gram_matvec(self.gram, beta, dtype=self.cache.dtype, tick=tick))
 
     def clear_cache(self, dtype: DTypeLike | None = None) -> None:
         """Replace the cache by an empty one over all samples, in this precision if given."""
@@ -523,8 +502,8 @@ class State:
         """
         self.clear_cache()
         work = float((self.beta != 0).sum()) * self.gram.n * self.gram.entry_cost
-        if self._evaluation is not None and work > self.options.max_recovery_work:
-            dual, beta, g, *_ = self._evaluation
+        if self._evaluated is not None and work > self.options.max_recovery_work:
+            dual, beta, g = self._evaluated
             if dual is self.dual:  # not of an earlier solve
                 self.set_point(beta.copy(), g.copy())
                 return
@@ -553,7 +532,7 @@ class State:
         self.update_aside()
         if self.violation() <= tol:
             return False
-        rise, fall = self.derivatives()
+        rise, fall, *_ = self.derivatives()
         violate = (rise >= fall.min()) | (fall <= rise.max())
         violate[self.cache.active] = True
         self._set_active(np.flatnonzero(violate))
@@ -571,13 +550,15 @@ class State:
 
     # -- values --------------------------------------------------------------------------------
 
-    def derivatives(self) -> tuple[Vector, Vector]:
-        """Return φ'(β+) − g and φ'(β−) − g of every sample."""
-        return derivatives(self.g, self.beta, self.dual.phi)[:2]
+    def derivatives(self) -> tuple[Vector, Vector, float, float]:
+        """Return φ'(β+) − g and φ'(β−) − g of every sample, and m and M."""
+        if self._derivatives is None:
+            self._derivatives = derivatives(self.g, self.beta, self.dual.phi)
+        return self._derivatives
 
     def violation(self) -> float:
         """Return m − M over all samples."""
-        m, M = self.dual.extremes(self.beta, self.g)
+        *_, m, M = self.derivatives()
         return m - M
 
     def gap(self) -> float:
@@ -594,17 +575,17 @@ class State:
         return self._evaluate()[0]
 
     def _evaluate(self) -> tuple[float, dict[str, float]]:
-        """Return the best intercept and both objectives, stored ones if nothing has changed since."""
-        dual, beta, g, last = self.dual, self.beta, self.g, self._evaluation
-        if last is None or last[0] is not dual or not all(map(np.array_equal, last[1:3], (beta, g))):
-            b = dual.families.best_intercept(g)
-            last = self._evaluation = dual, beta.copy(), g.copy(), b, dual.values(beta, g, b)
-        return last[3:]
+        """Return the best intercept and both objectives."""
+        if self._evaluation is None:
+            b = self.dual.families.best_intercept(self.g)
+            self._evaluation = b, self.dual.values(self.beta, self.g, b)
+            self._evaluated = self.dual, self.beta.copy(), self.g.copy()
+        return self._evaluation
 
     def near_margin(self, band: float) -> Samples:
         """Return the samples whose β_i can rise or fall with a gain if b = (m + M)/2 changes by `band`."""
-        rise, fall = self.derivatives()
-        middle = float(rise.max() + fall.min()) / 2
+        rise, fall, m, M = self.derivatives()
+        middle = (m + M) / 2
         return np.flatnonzero((rise > middle - band) | (fall < middle + band))
 
     # -- precision -----------------------------------------------------------------------------
@@ -657,8 +638,8 @@ class State:
         with the largest expected error relative to the tolerable one, and evenly spaced ones. For the other
         samples, the expected errors are scaled up to the largest ratio on the probe.
         """
-        rise, fall = self.derivatives()
-        middle = float(rise.max() + fall.min()) / 2  # the intercept
+        rise, fall, m, M = self.derivatives()
+        middle = (m + M) / 2  # the intercept
         distance = np.minimum(middle - rise, fall - middle)  # from the margin
         tolerable, current = np.maximum(tol / 10, distance / 5), self._up_to_date_samples()
         expected = self._norms * (self._rounding_sum - self._rounding_at)
@@ -667,7 +648,7 @@ class State:
         nearest, worst = np.argsort(distance[current])[:half], np.argsort(-(expected / tolerable)[current])
         evenly = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
         probe = current[np.unique(np.concatenate([nearest, worst[:quarter], evenly]))]
-        errors = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
+        errors = np.abs(gram_matvec(self.gram, self.beta, probe) - self.g[probe])
         is_valid = (errors > self.rounding()) & (expected[probe] > 0.0)  # not only double-precision rounding
         error = expected * (errors[is_valid] / expected[probe[is_valid]]).max(initial=0.0)
         error[probe] = errors
@@ -682,9 +663,7 @@ class State:
 
     def recompute_at(self, samples: Samples, tick: Callable[[], None] | None = None) -> None:
         """Recompute g of these samples in double precision."""
-        support = np.flatnonzero(self.beta)
-        panel = self.gram.panel(support, np.float64)
-        self.set_scores(samples, panel_matvec(panel, samples, self.beta[support], tick))
+        self.set_scores(samples, gram_matvec(self.gram, self.beta, samples, tick=tick))
 
 
 class History:
@@ -721,8 +700,7 @@ class History:
     def solution(self, status: Status) -> Solution:
         """Return the solution, with w and b scaled as in :meth:`Dual.values`."""
         state, beta, g, dual = self._state, self._state.beta, self._state.g, self._state.dual
-        if status is not Status.SOLVED or not self._records:
-            self.record(state.violation())
+        self.record(state.violation())
         b = state.intercept()
         factor = dual.families.shrink(g + b)
         values = state.values()

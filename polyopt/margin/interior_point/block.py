@@ -51,7 +51,7 @@ from polyopt.margin.interior_point import intercept as breakpoints  # Block has 
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
-_START_PRODUCT = 0.375  # complementarity products z t at the start, per unit of cost (see central_slack)
+_START_PRODUCT = 0.375  # complementarity products z t at the start, per unit of cost
 
 
 class PrimalDual(Struct):
@@ -177,25 +177,11 @@ class Block:
 
     def begin(self, mean_cap: float, dual_reg: float) -> None:
         """Start with central multipliers and slacks that satisfy every constraint at outputs of 0."""
-        n, soft, families = self.samples.n, self.soft, self.families
-        hard = len(families) - soft
-        Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
-        for q, family in enumerate(families):
-            if q < soft:
-                xi = central_slack(family.kink)
-                s = xi - family.kink
-                mu = _START_PRODUCT / s  # per unit of cost
-                Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
-                T[2 * q], T[2 * q + 1] = s, xi
-            else:  # row 2 soft + (q − soft); s = −kink > 0 at outputs of 0
-                Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
-                if (mask := family.row_mask) is not None:
-                    Z[soft + q, ~mask] = 0.0
-        self._start(mean_cap, dual_reg, np.zeros(n), Z, T)
+        self._start(mean_cap, dual_reg, np.zeros(self.samples.n), _START_PRODUCT)
 
     def begin_at(self, mean_cap: float, dual_reg: float, v: Vector, barrier: float) -> None:
         """Start with the outputs of v = (w, b), and central slacks and multipliers (:meth:`central_dual`)."""
-        self._start(mean_cap, dual_reg, *self._central_point(v, barrier))
+        self._start(mean_cap, dual_reg, self.samples.scores(v), barrier)
 
     def central_dual(self, v: Vector, barrier: float) -> tuple[float, Vector]:
         """Return the linear part of the dual objective and Σ β_i (x_i, 1) at the central multipliers for v.
@@ -204,24 +190,30 @@ class Block:
         μ cap/s and μ cap/ξ. They add up to the cap if μ/(ξ − r) + μ/ξ = 1, hence
         ξ − r = μ + (√(r² + 4μ²) − r)/2. All families must have slack.
         """
-        multipliers = self._central_point(v, barrier)[1][::2]
+        multipliers = self._central_point(self.samples.scores(v), barrier)[0][::2]
         beta = (np.stack([family.side for family in self.families]) * multipliers).sum(axis=0)
         return self.families.gain(multipliers), self.samples.weighted_sums(beta[:, None])[:, 0]
 
-    def _central_point(self, v: Vector, barrier: float) -> tuple[Vector, Vector, Vector]:
-        """Return the outputs of v = (w, b), and the central Z and T (:meth:`central_dual`)."""
-        f, families = self.samples.scores(v), list(self.families)
-        Z, T = (np.empty((2 * len(families), self.samples.n)) for _ in range(2))
+    def _central_point(self, f: Vector, barrier: float) -> tuple[Vector, Vector]:
+        """Return the central Z and T (:meth:`central_dual`) at outputs f, which are 0 if a family is hard."""
+        soft, families = self.soft, list(self.families)
+        Z, T = np.empty((2, soft + len(families), len(f)))
         for q, family in enumerate(families):
-            r = family.kink - family.side * f
-            root = np.sqrt(r**2 + 4.0 * barrier**2)
-            T[2 * q], T[2 * q + 1] = barrier + 0.5 * (root - r), barrier + 0.5 * (root + r)
-            Z[2 * q : 2 * q + 2] = family.cap * barrier / T[2 * q : 2 * q + 2]
-        return f, Z, T
+            if q < soft:
+                r = family.kink - family.side * f
+                root = np.sqrt(r**2 + 4.0 * barrier**2)
+                T[2 * q], T[2 * q + 1] = barrier + 0.5 * (root - r), barrier + 0.5 * (root + r)
+                Z[2 * q : 2 * q + 2] = family.cap * barrier / T[2 * q : 2 * q + 2]
+            else:  # row 2 soft + (q − soft); s = −kink > 0 at outputs of 0
+                Z[soft + q], T[soft + q] = barrier * self._mean_cap / -family.kink, -family.kink
+                if (mask := family.row_mask) is not None:
+                    Z[soft + q, ~mask] = 0.0
+        return Z, T
 
-    def _start(self, mean_cap: float, dual_reg: float, f: Vector, Z: Vector, T: Vector) -> None:
-        """Set the point, and allocate the direction."""
+    def _start(self, mean_cap: float, dual_reg: float, f: Vector, barrier: float) -> None:
+        """Set the central point at these outputs, and allocate the direction."""
         families, self._mean_cap = list(self.families), mean_cap
+        Z, T = self._central_point(f, barrier)
         caps = np.stack([family.cap for family in families][: self.soft], dtype=float)
         sides = np.stack([family.side.astype(np.int8) for family in families])
         self.point, self._dual_reg = PrimalDual(sides, self.families.kinks, caps, f, Z, T), dual_reg
@@ -397,15 +389,3 @@ class Work(local):
             self.owner = None
             self.d, self.V, self.h = (array[:n] for array in self._all)
         return self
-
-
-def central_slack(kink: float) -> float:
-    """Return the slack xi at f = 0 with (xi − kink) mu = xi eta = ⅜ cap, where mu + eta = cap.
-
-    ⅜ is _START_PRODUCT. Since ⅜/(xi − kink) + ⅜/xi = 1, xi is a root of xi² − (kink + ¾) xi + ⅜ kink. The
-    root with xi > kink and xi > 0 is the larger one, (half + √(half² − 96 kink))/16 with half = 8 kink + 6.
-    If half is negative, it is computed as ⅜ kink over the smaller root, which avoids cancellation.
-    """
-    half = 8.0 * kink + 6.0
-    root = float(np.sqrt(half**2 - 96.0 * kink))
-    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)
