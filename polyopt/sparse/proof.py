@@ -29,7 +29,7 @@ from polyopt.sparse import tree
 from polyopt.sparse.node_program import OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
-from polyopt.sparse.tree import CENTRE, L0Tree, Node, solve_l0_tree
+from polyopt.sparse.tree import CENTRE, EXPANDED, L0Tree, Node, solve_l0_tree
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -226,6 +226,9 @@ class _ClaimTree(L0Tree):
     def expand(self, node: OpenNode[Node]) -> Iterator[tuple[float, Node]]:
         """Decide one more centre off and on; record both children."""
         opened = list(super().expand(node))
+        if not self.search.counts[EXPANDED]:  # the pivots failed: the node itself is open, or closed
+            yield from ((bound, same._replace(description=node.state.description)) for bound, same in opened)
+            return
         j, p = int(self.search.counts[CENTRE]), len(self.alpha)
         described = []
         for mark, u in zip((OFF, ON), self.search.multipliers, strict=True):
