@@ -73,7 +73,6 @@ class L0Search(Shown):
     """The record of a search for a pattern."""
 
     relaxed: float  # lower bound of the relaxation on every score
-    rounded: float  # score of the relaxation's support, pruned; nan without runs
     runs: tuple[CrossEntropyResult, ...]  # empty if branch and bound had proved its point before
     scores: tuple[float, ...]  # final score of each run, after local search
     moves: int  # number of flips and swaps in all runs
@@ -84,14 +83,13 @@ class L0Search(Shown):
     def none(cls, data: L0Data, u: Vector) -> "L0Search":
         """Return the record if branch and bound needed no search; u (n,): multipliers of the relaxation."""
         relaxed = max(score_bound(data, u / data.C), 0.0)
-        return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
+        return cls(relaxed, (), (), 0, is_local_optimum=True, work=Work())
 
     def _summary(self) -> Summary:
         best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
         entries = (
             ("best score", best if self.runs else "none: branch and bound had proved its point before"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
-            ("relaxation rounded", f"{self.rounded:.10g}"),
             ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
             ("programs", str(self.work)),
         )
@@ -174,7 +172,7 @@ class _Runs:
         scorer.clock = clock.part(0.5) if flips else clock  # half of the time is for local search
         result = search(
             scorer, self._p, self._settings,
-            incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]), improve=scorer.improve,
+            incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]),
             lower_bound=self.bound, clock=scorer.clock, rng=rng, progress=self._note,
         )  # fmt: skip
         self._runs.append(result)
@@ -195,11 +193,9 @@ class _Runs:
 
     def record(self) -> L0Search:
         """Return the record of the runs so far."""
-        rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
-            relaxed=self.bound, rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self._runs), scores=tuple(self._scores), moves=self._moves,
-            is_local_optimum=self._is_local_optimum, work=self._scorer.work,
+            self.bound, tuple(self._runs), tuple(self._scores), self._moves, self._is_local_optimum,
+            self._scorer.work,
         )  # fmt: skip
 
     def _offer(self, pattern: Bits, score: float, is_local_optimum: bool) -> None:
@@ -227,12 +223,14 @@ class PatternScorer:
         self.data, self.clock, self.work, self.pool = data, clock, Work(), CutPool(data)
         threads = min(effective_n_jobs(n_jobs), OPTIONS.patterns_per_look)
         self._models = [PatternLP(data) for _ in range(threads)]
-        self._supports: dict[bytes, tuple[Bits, float]] = {}  # support and score of each solved pattern
 
-    def __call__(self, patterns: Bits, threshold: float, n_elite: int) -> Iterator[tuple[int, float]]:
-        """Yield row and score of patterns (s, p), nan if a program was not solved.
+    def __call__(
+        self, patterns: Bits, threshold: float, n_elite: int
+    ) -> Iterator[tuple[int, float, Bits, float]]:
+        """Yield rows and scores of patterns (s, p), and the supports of their coefficients with their scores.
 
-        Patterns are left out if their score is above the threshold, or above `n_elite` others.
+        The scores are infinite if a program was not solved. Patterns are left out if their score is above the
+        threshold, or above `n_elite` others.
         """
         scores: list[float] = []
         rows = self._promising(patterns, np.arange(len(patterns)), threshold)
@@ -242,17 +240,17 @@ class PatternScorer:
             chunk, rows = rows[: OPTIONS.patterns_per_look], rows[OPTIONS.patterns_per_look :]
             solutions = self._solve(patterns[chunk], threshold)
             for row, solution in zip(chunk.tolist(), solutions, strict=True):
-                score = self._store(patterns[row], solution)
-                if score < np.inf:
-                    scores.append(score)
-                if score != np.inf:
-                    yield row, score
+                self.work.count(solution)
+                self.pool.add(*solution.cut)
+                pattern = patterns[row]
+                if solution.status in (Status.FAILED, Status.TIME_LIMIT):
+                    yield row, np.inf, pattern, np.inf
+                elif solution.status is not Status.CUT_OFF:
+                    scores.append(self.data.pattern_score(pattern, solution.value))
+                    score_of_support = self.data.score(solution.alpha, solution.b)
+                    yield row, scores[-1], self.data.support(solution.alpha), score_of_support
             if len(scores) >= n_elite:
                 threshold = min(threshold, with_ties(kth_least(np.array(scores), n_elite)))
-
-    def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
-        """Return the support of the pattern's coefficients, and its score, which is not higher."""
-        return self._supports.get(pattern.tobytes())
 
     def _promising(self, patterns: Bits, rows: NDArray[np.intp], threshold: float) -> NDArray[np.intp]:
         """Return the rows that the cuts do not exclude, in order of their lower bounds."""
@@ -290,18 +288,6 @@ class PatternScorer:
             delayed(solve_every_th)(k) for k in range(threads)
         )
         return [solved[row % threads][row // threads] for row in range(len(patterns))]
-
-    def _store(self, pattern: Bits, solution: PatternSolution) -> float:
-        """Store the cut and the support of a solution; return the score, infinite if it was cut off."""
-        self.work.count(solution)
-        self.pool.add(*solution.cut)
-        if solution.status is Status.CUT_OFF:
-            return np.inf
-        if solution.status in (Status.FAILED, Status.TIME_LIMIT):
-            return np.nan
-        support = self.data.support(solution.alpha)
-        self._supports[pattern.tobytes()] = support, self.data.score(solution.alpha, solution.b)
-        return self.data.pattern_score(pattern, solution.value)
 
 
 def _solution(
