@@ -10,7 +10,6 @@ program is solved again without the basis.
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,7 +51,7 @@ class PersistentLP:
     """A linear program with q rows and p columns; only the upper bounds of the columns change.
 
     ValueError for numbers that are not finite or too large for HiGHS (1e15).
-    A solve uses one thread; calls from several threads are serialised. A pickled copy has no basis.
+    A solve uses one thread; calls from several threads are serialised. HiGHS's model cannot be pickled.
     """
 
     def __init__(
@@ -64,20 +63,8 @@ class PersistentLP:
         self._cost = _vector(cost, p)
         if not (np.isfinite(self._cost).all() and np.isfinite(self._A.data).all()):
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
-        self._rows = _vector(row_lower, q), _vector(row_upper, q)
         self._lower, self._upper = _vector(lower, p), _vector(upper, p)
-        self._build()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Exclude HiGHS's model and basis, which cannot be pickled."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._build()
-
-    def _build(self) -> None:
-        """Pass the program to a new HiGHS model."""
+        self._columns = np.arange(p, dtype=np.int32)
         highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
@@ -88,15 +75,14 @@ class PersistentLP:
         if self._highs.run() == highspy.HighsStatus.kError:
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = self._A.shape
+        lp.num_row_, lp.num_col_ = q, p
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = self._cost, self._lower, self._upper
-        lp.row_lower_, lp.row_upper_ = self._rows
+        lp.row_lower_, lp.row_upper_ = _vector(row_lower, q), _vector(row_upper, q)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         lp.a_matrix_.start_, lp.a_matrix_.index_ = self._A.indptr, self._A.indices
         lp.a_matrix_.value_ = self._A.data
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
             raise ValueError("HiGHS refuses the linear program: scale A, whose entries are too large")
-        self._columns = np.arange(len(self._cost), dtype=np.int32)
 
     @property
     def shape(self) -> tuple[int, int]:
