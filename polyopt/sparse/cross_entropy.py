@@ -31,11 +31,9 @@ from formulations.l0_data import L0Data
 from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
-from formulations.language.types import Vector
 from polyopt.base.progress import tell
 from polyopt.optim.cross_entropy import CrossEntropyResult, kth_least, meets, search, with_ties
 from polyopt.optim.starts import TIE
-from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import OPTIONS, CutPool, PatternLP, PatternSolution, finished
 from polyopt.sparse.settings import CrossEntropySettings
@@ -73,22 +71,15 @@ class L0Search(Shown):
     """The record of a search for a pattern."""
 
     relaxed: float  # lower bound of the relaxation on every score
-    runs: tuple[CrossEntropyResult, ...]  # empty if branch and bound had proved its point before
+    runs: tuple[CrossEntropyResult, ...]
     scores: tuple[float, ...]  # final score of each run, after local search
     moves: int  # number of flips and swaps in all runs
     is_local_optimum: bool  # True if it is proven that no flip and no swap lowers the best score
     work: Work  # numbers of programs solved, cut off, screened and failed
 
-    @classmethod
-    def none(cls, data: L0Data, u: Vector) -> "L0Search":
-        """Return the record if branch and bound needed no search; u (n,): multipliers of the relaxation."""
-        relaxed = max(score_bound(data, u / data.C), 0.0)
-        return cls(relaxed, (), (), 0, is_local_optimum=True, work=Work())
-
     def _summary(self) -> Summary:
-        best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
         entries = (
-            ("best score", best if self.runs else "none: branch and bound had proved its point before"),
+            ("best score", f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
             ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
             ("programs", str(self.work)),

@@ -56,7 +56,7 @@ DEFAULT = Options()
 
 def solve_globally(
     data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
-    search_time: float = 0.9, known: tuple[NDArray[np.float64], float] | None = None,
+    search_time: float = 0.9, known: tuple[Vector, float] | None = None,
     options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
@@ -87,14 +87,16 @@ def solve_globally(
 
 
 def solve_integer_program(
-    data: L0Data, clock: Clock, start: Solution | None = None, options: Options = DEFAULT
-) -> tuple[Solution, float | None]:
+    data: L0Data, clock: Clock, start: Solution | None = None, *,
+    known: tuple[Vector, float] | None = None, options: Options = DEFAULT,
+) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve the program of :mod:`formulations.l0` by an integer solver; a small tree then checks its point.
 
     start: a point of the program, with the relaxation's multipliers and bound; HiGHS begins from it. Without
         a start the preferred solver is used, and the relaxation is solved.
-    Returns: the best of the solver's point, `start` and the tree's, with the larger of the solver's bound and
-        the relaxation's; and the bound on every score that the tree proves, None if there was no time for it.
+    known: a point (alpha, b); the result is at least as good.
+    Returns: the best of all points, with the larger of the solver's bound and the relaxation's; and the bound
+        on every score that the tree proves, None if there was no time for it.
     """
     from formulations import l0
 
@@ -112,16 +114,17 @@ def solve_integer_program(
         bound, multipliers = relaxation.bound, relaxation["margin"]
     else:
         record(start)
-        point = {name: start[name] for name in program.variables}
-        result = program.solve(
-            "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
-            mip_feasibility_tolerance=options.exact_gap,
-        )  # fmt: skip
+        result, point = start, {name: start[name] for name in program.variables}
+        if start.status is not Status.INTERRUPTED:
+            result = program.solve(
+                "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
+                mip_feasibility_tolerance=options.exact_gap,
+            )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
     tree = L0Tree(data, options.tree_gap, Clock(clock.left))
-    for known in (result, start):
-        if known is not None and known.primal:
-            tree.offer(*as_start(data, (known["alpha"], float(known["b"]))))
+    for offered in (known, _point(result), _point(start)):
+        if offered is not None:
+            tree.offer(*as_start(data, offered))
     status, score, proven = result.status, tree.objective, None
     bound, solver = max(float(result.bound or 0.0), float(bound or 0.0)), result.solver
     if not (clock.is_over or status is Status.INTERRUPTED):
@@ -139,17 +142,9 @@ def solve_integer_program(
     return replace(pruned, duals=duals, history=tuple(history)), proven
 
 
-def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
-    """Return the solution, with `point` (alpha, b) in place of its own if that has a lower score."""
-    alpha, b = as_start(data, point)
-    if data.score(alpha, b) >= solution.objective * (1.0 - TIE):
-        return solution
-    better = finished(
-        data, (alpha, b), float(solution.bound or 0.0), solution.status, tol=TIE, solver=solution.solver,
-        iterations=solution.iterations, build_time=solution.build_time, solve_time=solution.solve_time,
-        history=solution.history,
-    )  # fmt: skip
-    return replace(better, duals={**solution.duals, **better.duals})
+def _point(solution: Solution | None) -> tuple[Vector, float] | None:
+    """Return alpha and b of a solution that has them."""
+    return (solution["alpha"], float(solution["b"])) if solution is not None and solution.primal else None
 
 
 def evidence_of(
