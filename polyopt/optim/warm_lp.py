@@ -10,6 +10,7 @@ program is solved again without the basis.
 
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -90,6 +91,12 @@ class PersistentLP:
         rows, columns = self._A.shape
         return rows, columns
 
+    @property
+    def basis(self) -> Any:
+        """HiGHS's basis of the last solve; None if there is none."""
+        with self._lock:
+            return self._highs.getBasis() if self._has_basis else None
+
     def forget(self) -> None:
         """Drop the basis, so that the next solve does not depend on earlier ones."""
         with self._lock:
@@ -97,10 +104,12 @@ class PersistentLP:
             self._has_basis = False
 
     def solve(
-        self, *, upper: ArrayLike | None = None, time_limit: float | None = None, cutoff: float | None = None
-    ) -> LinearSolution:
-        """Solve with the given upper bounds, from the last basis if there is one.
+        self, *, upper: ArrayLike | None = None, time_limit: float | None = None, cutoff: float | None = None,
+        basis: Any = None,
+    ) -> LinearSolution:  # fmt: skip
+        """Solve with the given upper bounds, from `basis`, or else from the last basis if there is one.
 
+        basis: a :attr:`basis` of this program; the result then depends on no other solve.
         upper (p,): new upper bounds, also for later solves; by default those of the last solve.
         cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks this every few pivots,
             so it may still return an optimum above the cutoff. A restart without the basis, made
@@ -108,6 +117,10 @@ class PersistentLP:
         """
         p = len(self._cost)
         with self._lock:
+            if basis is not None:
+                self._highs.clearSolver()
+                self._highs.setBasis(basis)
+                self._has_basis = True
             if upper is not None:
                 self._upper = _vector(upper, p)
             if (self._lower > self._upper).any():

@@ -88,7 +88,7 @@ def solve_logistic_polytopes(
     except KeyboardInterrupt:
         last = _with_assignment(problem, best)
         last = replace(last, status=interrupted(), solver=method, iterations=0, history=())
-    records = continued(last.history, "step", number, descent_iterations, seconds_before)
+    records = continued(last.history, "step", descent_iterations, seconds_before, start=float(number))
     for record in records[-1:]:
         tell(record)
     return replace(

@@ -58,7 +58,10 @@ class Options(best_first.Options):
     trial_pivots: int = 40  # pivots of a trial
     max_idle_trials: int = 6  # centres in a row that are no better, after which the best is taken
     min_rel_gain: float = 1e-3  # gain relative to the gap; a smaller one counts as this
-    pivots_per_number: float = 20.0  # pivots for each row and column after which HiGHS solves a program
+    min_move: float = 1e-3  # least move of a centre by which an observed gain is divided
+    min_share: float = 1e-9  # α/C up to which a coefficient counts as 0, as in the score of a point
+    rel_rounding: float = 4e-15  # error of the bound after one more decision, relative to its terms
+    pivots_per_number: float = 20.0  # pivots for each row and column after which they have failed
     rounding: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)  # thresholds of α/C over which a centre is on
     nodes_per_rounding: int = 5  # nodes between two roundings
     nodes_per_call: int = 5  # nodes that are expanded together
@@ -84,7 +87,8 @@ class SearchState(Struct):
         "is_on!: i1 (p); shares!: f8 (p); worths!: f8 (p); feasible_u!: f8 (n); "
         "midpoints!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (s, n); point!: f8 (p); counts!: i8 (five); "
         "values!: f8 (three); reliable_gains: i8; max_trials: i8; trial_pivots: i8; max_idle_trials: i8; "
-        "max_pivots_each: i8; decides_further: i8; min_rel_gain: f8; perturbation: f8"
+        "max_pivots_each: i8; decides_further: i8; min_rel_gain: f8; min_move: f8; min_share: f8; "
+        "rel_rounding: f8; perturbation: f8"
     )
 
 
@@ -164,7 +168,8 @@ class L0Tree(BestFirst[Node]):
             np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros(p), np.zeros(n), np.zeros(p),
             np.zeros((2, p)), np.zeros((2, n)), np.zeros(p), np.zeros(5, np.int64), np.full(3, np.inf),
             options.reliable_gains, options.max_trials, options.trial_pivots, options.max_idle_trials,
-            self._max_pivots_each, int(self.decides_further), options.min_rel_gain, PERTURBATION,
+            self._max_pivots_each, int(self.decides_further), options.min_rel_gain, options.min_move,
+            options.min_share, options.rel_rounding, PERTURBATION,
         )  # fmt: skip
         self._arrays = self.problem, self.program, self.search, self._base, self._work
         self._pivots_per_call = int(options.products_per_call / (n * p + 100))
