@@ -352,11 +352,11 @@ class _Search:
                 new_keys, new = list(rows), patterns[list(rows.values())]
                 new.setflags(write=False)
                 ceiling = min(limit, with_ties(kth_least(values, n_elite)))
-                for row, value, *replacement in self.scorer(new, ceiling, n_elite):
+                for row, value, replacement, its_value in self.scorer(new, ceiling, n_elite):
                     key = new_keys[row]
                     self.seen.add(key)
                     self._values[key] = value if np.isfinite(value) else np.inf
-                    self._replacements[key] = replacement[0], replacement[1]
+                    self._replacements[key] = replacement, its_value
                     self._offer(new[row], self._values[key])
                     self.clock.check()
             values = self._known(keys)

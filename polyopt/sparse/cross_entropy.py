@@ -21,7 +21,7 @@ programs prove that a whole neighbourhood of thousands of patterns has no better
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -66,16 +66,16 @@ class Work:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class L0Search(Shown):
-    """The record of a search for a pattern."""
+    """The record of a search for a pattern, which the runs of the search fill."""
 
     relaxed: float  # lower bound of the relaxation on every score
-    runs: tuple[CrossEntropyResult, ...]
-    scores: tuple[float, ...]  # final score of each run, after local search
-    moves: int  # number of flips and swaps in all runs
-    is_local_optimum: bool  # True if it is proven that no flip and no swap lowers the best score
     work: Work  # numbers of programs solved, cut off, screened and failed
+    runs: list[CrossEntropyResult] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)  # final score of each run, after local search
+    moves: int = 0  # number of flips and swaps in all runs
+    is_local_optimum: bool = False  # True if it is proven that no flip and no swap lowers the best score
 
     def _summary(self) -> Summary:
         entries = (
@@ -118,7 +118,7 @@ def solve_l0(
                 break
     except KeyboardInterrupt:
         status = interrupted()
-    record = runs.record()
+    record = runs.record
     solver = f"cross-entropy ({record.work}; {record.moves} flips)"
     solution = _solution(data, runs.pattern, relaxation, status, solver, clock)
     iterations = sum(result.iterations for result in record.runs)
@@ -149,10 +149,8 @@ class _Runs:
         prior = settings.prior
         sigma = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
         self._p = sigma if prior == "relaxation" else np.full(len(sigma), float(prior))
-        self._runs: list[CrossEntropyResult] = []
+        self.record = L0Search(self.bound, scorer.work)
         self.history: list[dict[str, float]] = []
-        self._scores: list[float] = []
-        self._moves, self._is_local_optimum = 0, False
         # The relaxation's support is the first incumbent.
         self._rounded = scorer.data.support(relaxation["alpha"])
         self.pattern, self.score = self._rounded, np.inf
@@ -166,7 +164,7 @@ class _Runs:
             incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]),
             lower_bound=self.bound, clock=scorer.clock, rng=rng, progress=self._note,
         )  # fmt: skip
-        self._runs.append(result)
+        self.record.runs.append(result)
         pattern, score = self._rounded, np.inf
         if result.pattern is not None:
             pattern, score = result.pattern, result.value
@@ -174,30 +172,23 @@ class _Runs:
         status = result.status
         if flips and not (status is Status.INTERRUPTED or clock.is_over or meets(self.score, self.bound)):
             descent = descend_by_flips(scorer.data, scorer.pool, pattern, clock=clock, work=scorer.work)
-            self._moves += descent.moves
+            self.record.moves += descent.moves
             self._offer(descent.pattern, descent.score, descent.is_local_optimum)
             score = min(score, descent.score)
             status = Status.INTERRUPTED if descent.interrupted else status
         if np.isfinite(score):
-            self._scores.append(score)
+            self.record.scores.append(score)
         return Status.TIME_LIMIT if clock.is_over and status is not Status.INTERRUPTED else status
-
-    def record(self) -> L0Search:
-        """Return the record of the runs so far."""
-        return L0Search(
-            self.bound, tuple(self._runs), tuple(self._scores), self._moves, self._is_local_optimum,
-            self._scorer.work,
-        )  # fmt: skip
 
     def _offer(self, pattern: Bits, score: float, is_local_optimum: bool) -> None:
         """Make the pattern the incumbent if its score is not higher, up to ties."""
         if score <= with_ties(self.score):  # scores of one support may differ by rounding
-            self._is_local_optimum = is_local_optimum
+            self.record.is_local_optimum = is_local_optimum
             self.pattern, self.score = pattern, score
 
     def _note(self, record: dict[str, float]) -> None:
         """Add a record of a run to the history of the search, and report it."""
-        numbers = {"restart": float(len(self._runs)), "iteration": float(len(self.history) + 1)}
+        numbers = {"restart": float(len(self.record.runs)), "iteration": float(len(self.history) + 1)}
         values = {"objective": record["best"], "bound": self.bound, "seconds": self._clock.seconds}
         self.history.append({**record, **numbers, **values})
         tell(self.history[-1])
