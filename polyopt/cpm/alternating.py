@@ -247,6 +247,9 @@ def continue_best(
         last,
         iterations=solution.iterations + last.iterations,
         solve_time=solution.solve_time + last.solve_time,
-        history=(*solution.history, *continued(last.history, "round", number, n_rounds, solution.solve_time)),
+        history=(
+            *solution.history,
+            *continued(last.history, "round", n_rounds, solution.solve_time, start=float(number)),
+        ),
         runs=solution.runs,
     )

@@ -1,10 +1,6 @@
 /* Nodes of the L0 tree: their programs, the centres that they decide, and their children; polyopt/sparse/tree.py. */
 #include "l0_basis.h"
 
-static const double BOUND_ROUNDING = 4e-15; /* of a bound of one centre more, relative to its terms */
-static const double MIN_MOVE = 1e-3;        /* of a centre, for which a gain is divided by it */
-static const double MIN_SHARE = 1e-9;       /* of its cap, for a coefficient that is not 0 */
-
 enum { OFF_SIDE, ON_SIDE, SIDES };
 enum { N_OPEN, EXPANDED, PIVOTS, CENTRE, FAILED_SLOT }; /* places in counts */
 enum { CLOSED, BEST, BEST_B };                          /* places in values */
@@ -21,7 +17,7 @@ typedef struct {
     index_t *counts;
     double *values;
     index_t reliable_gains, max_trials, trial_pivots, max_idle_trials, max_pivots_each, fixes;
-    double min_rel_gain, perturbation;
+    double min_rel_gain, min_move, min_share, rel_rounding, perturbation;
 } L0Search;
 
 typedef struct {
@@ -65,7 +61,7 @@ static void note_point(const Tree *of, const L0State *at) {
     L0Search *search = of->search;
     double score = 0.0;
     for (index_t j = 0; j < search->p; j++)
-        score += share_of(of, at, j) > MIN_SHARE;
+        score += share_of(of, at, j) > search->min_share;
     for (index_t i = 0; i < search->n; i++)
         score += of->problem->caps[i] * largest(-at->s[i], 0.0);
     if (score < search->values[BEST]) {
@@ -86,8 +82,9 @@ static bool decide_further(const Tree *of, int8_t *fixed, const L0State *at, dou
         if (fixed[j] != FREE)
             continue;
         const double least = search->rates[j], most = search->rates[search->p + j];
-        const double rounding = BOUND_ROUNDING * (fabs(bound) + largest(fabs(least), fabs(most)) + 2.0);
-        const double bound_on = bound + 1.0 - largest(most, 0.0) - rounding, bound_off = bound + least - 1.0 - rounding;
+        const double rounding = search->rel_rounding * (fabs(bound) + largest(fabs(least), fabs(most)) + 2.0);
+        const double bound_on = bound + 1.0 - largest(most, 0.0) - rounding;
+        const double bound_off = bound + least - 1.0 - rounding;
         const double share = share_of(of, at, j);
         if (search->fixes && largest(bound_on, bound_off) >= of->cutoff) {
             const bool is_off = bound_on >= of->cutoff;
@@ -105,7 +102,8 @@ static bool decide_further(const Tree *of, int8_t *fixed, const L0State *at, dou
 static double open_node(const Tree *of, L0State *at, double enough, double least) {
     L0Search *search = of->search;
     const int8_t *fixed = search->fixed;
-    const index_t p = search->p, n = search->n, slot = search->counts[N_OPEN];
+    const index_t p = search->p, n = search->n;
+    const index_t slot = search->counts[N_OPEN];
     int8_t *marks = search->marks + slot * search->n_marks;
     index_t ended = pivot(of, at, search->max_pivots_each, enough);
     double bound = prove(of, fixed, at);
@@ -176,9 +174,10 @@ static void expect_worths(const Tree *of, double gap) {
         is_any_split |= search->shares[j] > 0.0 && search->shares[j] < 1.0;
     }
     for (index_t j = 0; j < p; j++) {
-        const double share = search->shares[j], moves[SIDES] = {share, 1.0 - share};
-        const bool is_split = share > 0.0 && share < 1.0;
-        search->worths[j] = is_any_split ? (is_split ? 1.0 : -1.0) : search->fixed[j] == FREE ? 1.0 : -1.0;
+        const double share = search->shares[j];
+        const double moves[SIDES] = {share, 1.0 - share};
+        const bool is_candidate = is_any_split ? share > 0.0 && share < 1.0 : search->fixed[j] == FREE;
+        search->worths[j] = is_candidate ? 1.0 : -1.0;
         for (int side = 0; side < SIDES && search->worths[j] > 0.0; side++) {
             const double count = search->n_gains[side * p + j];
             const double per_unit = count > 0.0 ? search->gain[side * p + j] / count : means[side];
@@ -190,8 +189,8 @@ static void expect_worths(const Tree *of, double gap) {
 /* Remember by how much deciding a centre raises the bound, for each unit that it moves. */
 static void learn(const Tree *of, index_t j, int side, double gain, double gap) {
     L0Search *search = of->search;
-    const double share = search->shares[j];
-    search->gain[side * search->p + j] += clip(gain, 0.0, gap) / largest(side == ON_SIDE ? 1.0 - share : share, MIN_MOVE);
+    const double move = side == ON_SIDE ? 1.0 - search->shares[j] : search->shares[j];
+    search->gain[side * search->p + j] += clip(gain, 0.0, gap) / largest(move, search->min_move);
     search->n_gains[side * search->p + j] += 1.0;
 }
 

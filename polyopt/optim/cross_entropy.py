@@ -30,12 +30,11 @@ from polyopt.optim.starts import TIE
 
 Bits = NDArray[np.bool_]
 
-# A function of different patterns (s, n), a threshold and the size of the elite, which yields row numbers of
-# patterns with their scores. It may leave out patterns that it proves to have a score above the threshold, or
-# above as many other scores as there are elite patterns.
-Scorer = Callable[[Bits, float, int], Iterable[tuple[int, float]]]
-# A function of a pattern and its score, which returns a pattern and its score, or None.
-Improve = Callable[[Bits, float], tuple[Any, float] | None]
+# A function of different patterns (s, n), a threshold and the size of the elite. For each pattern it yields
+# the row number, the score, and the pattern that replaces it in the elite, with a score that is not higher.
+# It may leave out patterns that it proves to have a score above the threshold, or above as many other scores
+# as there are elite patterns. A score of infinity or nan means that its computation has failed.
+Scorer = Callable[[Bits, float, int], Iterable[tuple[int, float, Bits, float]]]
 
 
 def require(holds: bool, name: str, value: object, allowed: str) -> None:
@@ -118,7 +117,6 @@ def cross_entropy_minimize(
     tol: float = 1e-3,
     lower_bound: float = -np.inf,
     incumbents: ArrayLike | None = None,
-    improve: Improve | None = None,
     time_limit: float | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> CrossEntropyResult:
@@ -135,9 +133,9 @@ def cross_entropy_minimize(
     n : int
         Coordinates of a pattern.
     p0 : float or array_like of shape (n,), default=0.5
-        Initial probabilities of a one. A coordinate at 0 or 1 stays there, unless an incumbent or `improve`
-        brings another value into the elite. With low values the search may end at once on the zero pattern,
-        if good patterns have more ones than those drawn.
+        Initial probabilities of a one. A coordinate at 0 or 1 stays there, unless an incumbent brings another
+        value into the elite. With low values the search may end at once on the zero pattern, if good patterns
+        have more ones than those drawn.
     n_samples : int, default=100
         Number N of patterns drawn in an iteration.
     rho : float, default=0.1
@@ -157,10 +155,6 @@ def cross_entropy_minimize(
         Lower bound on all scores: the search ends when the best score attains it, up to 1e-9 relative.
     incumbents : array_like of shape (r, n), optional
         Patterns scored first. They belong to the elite of every iteration whose threshold they meet.
-    improve : callable, optional
-        Takes a pattern (of the elite, or an incumbent) and its score. Returns None, or another pattern and
-        its score; these are ignored if the score is higher. Each pattern is improved once, and the results
-        are not improved again. Improved patterns replace the elite ones in p̂.
     time_limit : float, optional
         Seconds for the whole search; checked after each pattern.
     random_state : int, Generator or None, default=0
@@ -192,20 +186,22 @@ def cross_entropy_minimize(
     rules = Rules(n_samples, rho, beta, patience, max_iter, tol)
     p, patterns = _probabilities(p0, n), _patterns(incumbents, n)
     require(callable(score), "score", score, "callable")
-    require(improve is None or callable(improve), "improve", improve, "callable, or None")
     require(lower_bound < np.inf, "lower_bound", lower_bound, "a number below infinity")
 
-    def score_each(patterns: Bits, threshold: float, n_elite: int) -> Iterable[tuple[int, float]]:
+    def score_each(
+        patterns: Bits, threshold: float, n_elite: int
+    ) -> Iterable[tuple[int, float, Bits, float]]:
         for row, pattern in enumerate(patterns):
-            value: Any = score(pattern)
+            result: Any = score(pattern)
             try:
-                yield row, float(value)
+                value = float(result)
             except (TypeError, ValueError):
-                raise TypeError(f"score must return a number, not {value!r}") from None
+                raise TypeError(f"score must return a number, not {result!r}") from None
+            yield row, value, pattern, value
 
     return search(
         score_each, p, rules,
-        incumbents=patterns, improve=improve, lower_bound=lower_bound, clock=Clock(time_limit),
+        incumbents=patterns, lower_bound=lower_bound, clock=Clock(time_limit),
         rng=np.random.default_rng(random_state),
     )  # fmt: skip
 
@@ -230,15 +226,14 @@ def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
 
 
 def search(
-    scorer: Scorer, p: Vector, rules: Rules, *, incumbents: Bits, improve: Improve | None,
-    lower_bound: float, clock: Clock, rng: np.random.Generator,
-    progress: Callable[[dict[str, float]], None] = tell,
+    scorer: Scorer, p: Vector, rules: Rules, *, incumbents: Bits, lower_bound: float, clock: Clock,
+    rng: np.random.Generator, progress: Callable[[dict[str, float]], None] = tell,
 ) -> CrossEntropyResult:  # fmt: skip
     """Iterate from the probabilities p (n,); arguments as in :func:`cross_entropy_minimize`.
 
     progress: receives the record of each iteration.
     """
-    run = _Search(scorer, p, rules, improve, lower_bound, clock)
+    run = _Search(scorer, p, rules, lower_bound, clock)
     try:
         run.add_incumbents(incumbents)
         ended = None
@@ -275,18 +270,17 @@ class _Search:
     best, best_value: the best pattern and its score.
     """
 
-    def __init__(
-        self, scorer: Scorer, p: Vector, rules: Rules, improve: Improve | None, lower_bound: float,
-        clock: Clock,
-    ):  # fmt: skip
-        self.scorer, self.p, self.rules, self.improve = scorer, p, rules, improve
+    def __init__(self, scorer: Scorer, p: Vector, rules: Rules, lower_bound: float, clock: Clock):
+        self.scorer, self.p, self.rules = scorer, p, rules
         self.lower_bound, self.clock = lower_bound, clock
         self.threshold = self.best_value = np.inf
         self.best: Bits | None = None
         self.seen: set[bytes] = set()
         self.history: list[dict[str, float]] = []
-        self._values: dict[bytes, float] = {}  # known scores; infinite for those that are not numbers
-        self._improved: dict[bytes, tuple[Bits, float]] = {}  # results of `improve`
+        self._values: dict[bytes, float] = {}  # known scores, infinite if they could not be computed
+        self._replacements: dict[
+            bytes, tuple[Bits, float]
+        ] = {}  # in the elite, of patterns with known scores
         self._incumbents: list[tuple[Bits, float]] = []
         # Least score drawn and least threshold so far, and the number of iterations that lowered neither.
         self._least, self._idle = [np.inf, np.inf], 0
@@ -295,7 +289,7 @@ class _Search:
     def add_incumbents(self, patterns: Bits) -> None:
         """Score patterns that belong to the elite of every iteration whose threshold they meet."""
         if len(patterns):
-            self._incumbents = self._improve_all(patterns, self._score(patterns, len(patterns)), np.inf)
+            self._incumbents = self._elite(patterns, self._score(patterns, len(patterns)), np.inf)
 
     def step(self, rng: np.random.Generator) -> None:
         """Make an iteration."""
@@ -306,7 +300,7 @@ class _Search:
         self.threshold = kth_least(values, rules.n_elite)
         if self.threshold == np.inf:  # fewer finite scores than elite patterns: all are elite
             self.threshold = max(values[values < np.inf], default=np.inf)
-        elite = [pattern for pattern, _ in self._improve_all(patterns, values, self.threshold)]
+        elite = [pattern for pattern, _ in self._elite(patterns, values, self.threshold)]
         elite += [pattern for pattern, value in self._incumbents if value <= with_ties(self.threshold)]
         if elite:
             self.p = rules.beta * self.p + (1 - rules.beta) * np.mean(elite, axis=0)
@@ -358,10 +352,12 @@ class _Search:
                 new_keys, new = list(rows), patterns[list(rows.values())]
                 new.setflags(write=False)
                 ceiling = min(limit, with_ties(kth_least(values, n_elite)))
-                for row, value in self.scorer(new, ceiling, n_elite):
-                    self.seen.add(new_keys[row])
-                    self._values[new_keys[row]] = value if np.isfinite(value) else np.inf
-                    self._offer(new[row], self._values[new_keys[row]])
+                for row, value, replacement, its_value in self.scorer(new, ceiling, n_elite):
+                    key = new_keys[row]
+                    self.seen.add(key)
+                    self._values[key] = value if np.isfinite(value) else np.inf
+                    self._replacements[key] = replacement, its_value
+                    self._offer(new[row], self._values[key])
                     self.clock.check()
             values = self._known(keys)
             if with_ties(kth_least(values, n_elite)) <= limit:
@@ -373,28 +369,17 @@ class _Search:
         """Return the known scores, infinite for the others."""
         return np.array([self._values.get(key, np.inf) for key in keys])
 
-    def _improve_all(self, patterns: Bits, values: Vector, threshold: float) -> list[tuple[Bits, float]]:
-        """Return the patterns with a finite score up to the threshold, improved, and their scores."""
-        is_elite = (values <= with_ties(threshold)) & (values < np.inf)
-        elite = list(zip(patterns[is_elite], values[is_elite].tolist(), strict=True))
-        return elite if self.improve is None else [self._improve(*each) for each in elite]
-
-    def _improve(self, pattern: Bits, value: float) -> tuple[Bits, float]:
-        """Return a pattern's improvement and its score."""
-        key = _key(pattern)
-        if key not in self._improved:
-            assert self.improve is not None
-            new, new_value = self.improve(pattern, value) or (pattern, value)
-            new, new_value = np.asarray(new).astype(bool), float(new_value)
-            if new.shape != pattern.shape:
-                raise ValueError(f"improve must return a pattern of shape {pattern.shape}, not {new.shape}")
-            if -np.inf < new_value <= value:  # not nan
-                pattern, value = new, new_value
-                self._values.setdefault(_key(pattern), value)
-                self._improved.setdefault(_key(pattern), (pattern, value))  # it is not improved again
-                self._offer(pattern, value)
-            self._improved[key] = pattern, value
-        return self._improved[key]
+    def _elite(self, patterns: Bits, values: Vector, threshold: float) -> list[tuple[Bits, float]]:
+        """Return the replacements of patterns with a finite score up to the threshold, and their scores."""
+        elite = []
+        for pattern in patterns[(values <= with_ties(threshold)) & (values < np.inf)]:
+            replacement, value = self._replacements[_key(pattern)]
+            key = _key(replacement)
+            if key not in self._values:
+                self._values[key], self._replacements[key] = value, (replacement, value)
+            self._offer(replacement, value)
+            elite.append((replacement, value))
+        return elite
 
     def _offer(self, pattern: Bits, value: float) -> None:
         """Keep the pattern as the best one if its score is the lowest so far."""

@@ -190,16 +190,15 @@ class Stage(Generic[State]):
 
 
 def run_rounds(
-    problem: Problem[State], state: State, *, max_iter: int = 100, tol: float = TIE, patience: int = 1,
-    time_limit: float | None = None,
-) -> Solution:  # fmt: skip
+    problem: Problem[State], state: State, *, max_iter: int = 100, time_limit: float | None = None
+) -> Solution:
     """Make rounds from one state until they change nothing, as one :class:`Stage`; return the best point.
 
     The first round is always made. ``history`` has a record for each round, numbered from 1; if
     :meth:`Problem.judge` evaluates the start, it counts as a point and has the record 0. A limit, or Ctrl-C
     once there is a point, ends the run with the best point.
     """
-    return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
+    return run_stages([Stage(problem, max_iter)], state, time_limit=time_limit)
 
 
 def run_stages(

@@ -54,20 +54,15 @@ def number_of_best(runs: Sequence[Solution]) -> int:
 
 
 def continued(
-    history: Sequence[dict[str, float]], unit: str, start: int, offset: int, seconds: float
+    history: Sequence[dict[str, float]], unit: str, offset: int, seconds: float, **entries: float
 ) -> list[dict[str, float]]:
-    """Return the history of a run that continues run `start` after `offset` iterations and `seconds`.
+    """Return the history of a run that continues another one after `offset` iterations and `seconds`.
 
-    Numbers of iterations and seconds are those since the beginning of run `start`.
-    unit: the key of the iteration's number in a record.
+    Numbers of iterations and seconds are those since the beginning of the other run.
+    unit: the key of the iteration's number in a record. entries: further entries of each record.
     """
     return [
-        {
-            **record,
-            "start": float(start),
-            unit: float(offset + number),
-            "seconds": seconds + record["seconds"],
-        }
+        {**record, **entries, unit: float(offset + number), "seconds": seconds + record["seconds"]}
         for number, record in enumerate(history, 1)
     ]
 

@@ -52,7 +52,7 @@ class PersistentLP:
     """A linear program with q rows and p columns; only the upper bounds of the columns change.
 
     ValueError for numbers that are not finite or too large for HiGHS (1e15).
-    A solve uses one thread; calls from several threads are serialised. A pickled copy has no basis.
+    A solve uses one thread; calls from several threads are serialised. HiGHS's model cannot be pickled.
     """
 
     def __init__(
@@ -64,20 +64,8 @@ class PersistentLP:
         self._cost = _vector(cost, p)
         if not (np.isfinite(self._cost).all() and np.isfinite(self._A.data).all()):
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
-        self._rows = _vector(row_lower, q), _vector(row_upper, q)
         self._lower, self._upper = _vector(lower, p), _vector(upper, p)
-        self._build()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Exclude HiGHS's model and basis, which cannot be pickled."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._build()
-
-    def _build(self) -> None:
-        """Pass the program to a new HiGHS model."""
+        self._columns = np.arange(p, dtype=np.int32)
         highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
@@ -88,21 +76,26 @@ class PersistentLP:
         if self._highs.run() == highspy.HighsStatus.kError:
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = self._A.shape
+        lp.num_row_, lp.num_col_ = q, p
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = self._cost, self._lower, self._upper
-        lp.row_lower_, lp.row_upper_ = self._rows
+        lp.row_lower_, lp.row_upper_ = _vector(row_lower, q), _vector(row_upper, q)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         lp.a_matrix_.start_, lp.a_matrix_.index_ = self._A.indptr, self._A.indices
         lp.a_matrix_.value_ = self._A.data
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
             raise ValueError("HiGHS refuses the linear program: scale A, whose entries are too large")
-        self._columns = np.arange(len(self._cost), dtype=np.int32)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
         rows, columns = self._A.shape
         return rows, columns
+
+    @property
+    def basis(self) -> Any:
+        """HiGHS's basis of the last solve; None if there is none."""
+        with self._lock:
+            return self._highs.getBasis() if self._has_basis else None
 
     def forget(self) -> None:
         """Drop the basis, so that the next solve does not depend on earlier ones."""
@@ -111,10 +104,12 @@ class PersistentLP:
             self._has_basis = False
 
     def solve(
-        self, *, upper: ArrayLike | None = None, time_limit: float | None = None, cutoff: float | None = None
-    ) -> LinearSolution:
-        """Solve with the given upper bounds, from the last basis if there is one.
+        self, *, upper: ArrayLike | None = None, time_limit: float | None = None, cutoff: float | None = None,
+        basis: Any = None,
+    ) -> LinearSolution:  # fmt: skip
+        """Solve with the given upper bounds, from `basis`, or else from the last basis if there is one.
 
+        basis: a :attr:`basis` of this program; the result then depends on no other solve.
         upper (p,): new upper bounds, also for later solves; by default those of the last solve.
         cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks this every few pivots,
             so it may still return an optimum above the cutoff. A restart without the basis, made
@@ -122,6 +117,10 @@ class PersistentLP:
         """
         p = len(self._cost)
         with self._lock:
+            if basis is not None:
+                self._highs.clearSolver()
+                self._highs.setBasis(basis)
+                self._has_basis = True
             if upper is not None:
                 self._upper = _vector(upper, p)
             if (self._lower > self._upper).any():

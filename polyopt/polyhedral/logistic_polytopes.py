@@ -79,9 +79,16 @@ def solve_logistic_polytopes(
         status = best.status if is_stopped else Status.ITERATION_LIMIT
         return replace(point, status=status, primal={**point.primal, **support_entry})
     seconds_before = clock.seconds
-    run_polish = _run_programs if method == "exact" else _run_newton
-    last = run_polish(problem, best["W"], max_iter - descent_iterations, tol, clock.left)
-    records = continued(last.history, "step", number, descent_iterations, seconds_before)
+    iterations_left = max_iter - descent_iterations
+    try:
+        if method == "exact":
+            last = _run_programs(problem, best["W"], iterations_left, clock.left)
+        else:
+            last = polish(problem, best["W"], Clock(clock.left), tol=tol, max_iter=iterations_left)
+    except KeyboardInterrupt:
+        last = _with_assignment(problem, best)
+        last = replace(last, status=interrupted(), solver=method, iterations=0, history=())
+    records = continued(last.history, "step", descent_iterations, seconds_before, start=float(number))
     return replace(
         best, status=Status.CONVERGED if last.status is Status.SOLVED else last.status,
         primal={**last.primal, **support_entry}, duals=last.duals, objective=last.objective, bound=last.bound,
@@ -119,19 +126,8 @@ def _with_assignment(problem: FaceLoss, point: Solution) -> Solution:
     return replace(point, primal=primal, duals={"margin": np.where(problem.other_class, R, 0.0)})
 
 
-def _run_newton(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
-    try:
-        return polish(problem, W, Clock(time_left), tol=tol, max_iter=max_iter)
-    except KeyboardInterrupt:
-        return _with_assignment(
-            problem, Solution(interrupted(), {"W": W}, {}, problem.value(W), None, "newton", 0)
-        )
-
-
-def _run_programs(
-    problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None
-) -> Solution:
-    """Alternate between the explicit program and the assignment; `tol` is not used."""
+def _run_programs(problem: FaceLoss, W: Array, max_iter: int, time_left: float | None) -> Solution:
+    """Alternate between the explicit program and the assignment."""
     rounds, assignment = _ExplicitRounds(problem), problem.best_assignment(W)
     result = run_rounds(rounds, assignment, max_iter=max_iter, time_limit=time_left)
     for record in result.history:

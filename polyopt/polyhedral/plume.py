@@ -48,7 +48,7 @@ from polyopt.estimators.parameters import Settings, checked_by, estimator, share
 from polyopt.linalg.span import SampleSpan
 from polyopt.optim.newton_steps import ARMIJO, positive_factor
 from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
-from polyopt.optim.starts import TIE
+from polyopt.optim.starts import TIE, continued
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_plume
 
@@ -168,10 +168,7 @@ class PlumeProblem(DescentProblem):
             method=self.polish_method, max_iter=max_iter, tol=tol, time_limit=time_limit,
         )  # fmt: skip
         steps, seconds = em_end.iterations, em_end.solve_time
-        records = [
-            {"step": steps + number, **record, "gamma": self.gamma, "seconds": seconds + record["seconds"]}
-            for number, record in enumerate(point.history, 1)
-        ]
+        records = continued(point.history, "step", steps, seconds, gamma=self.gamma)
         if records:
             records[-1] |= self.record(point["W"])
             tell(records[-1])

@@ -49,11 +49,7 @@ def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     end of the constant and the upper ends of the slopes.
     """
     feasible = balanced(u, data.y, data.weights)
-    return feasible.sum(), (data.C * _rates(data, feasible)).positive()
-
-
-def _rates(data: L0Data, u: Ball) -> Ball:
-    return rates(data.rates(u.mid), *data.column_sizes, u)
+    return feasible.sum(), (data.C * rate_balls(data, feasible)).positive()
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
@@ -206,14 +202,14 @@ def certify_one_norm(
     if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
         raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
     data = L0Data(K, y, 1.0, costs, y, entry_error)
-    inside = np.clip(alpha, 0.0, costs)
-    b = best_intercept(data.outputs(inside, 0.0), y, costs) if b is None else b
-    f = outputs(K, y * inside, b, entry_error)
+    clipped = np.clip(alpha, 0.0, costs)
+    b = best_intercept(data.outputs(clipped, 0.0), y, costs) if b is None else b
+    f = outputs(K, y * clipped, b, entry_error)
     primal = loss(f, y, costs)
-    if inside.any():
-        primal = Ball(inside).sum() + primal
+    if clipped.any():
+        primal = Ball(clipped).sum() + primal
     residuals, feasible = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()), tol)
-    notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (inside != alpha).any() else []
+    notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (clipped != alpha).any() else []
 
     multipliers = u
     if multipliers is None:
@@ -221,13 +217,13 @@ def certify_one_norm(
 
         multipliers = _solved(dual_program(K, y, costs), len(y))
     feasible_u = balanced(multipliers, y, costs)
-    dual = feasible_u.sum() - (_rates(data, feasible_u) - 1.0).positive().dot(costs)
+    dual = feasible_u.sum() - (rate_balls(data, feasible_u) - 1.0).positive().dot(costs)
     if float(dual.lower) < 0.0:  # u = 0 proves 0
         dual = Ball(0.0)
     if u is not None:
         scale = max(abs(float(primal.mid)), abs(float(dual.mid))) or float(costs.sum())
         unit = float(np.abs(u).max()) or float(costs.max())
-        residuals += _conditions(data, costs, inside, f.mid, u, data.rates(u) - 1.0, unit, scale)
+        residuals += _conditions(data, costs, clipped, f.mid, u, data.rates(u) - 1.0, unit, scale)
     return conclude("one_norm.primal", primal, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
@@ -282,16 +278,12 @@ def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     return Ball(clipped) * Ball(*factors)
 
 
-def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
-    """Return the rates Σ_i A_ij u_i as balls; `computed` (p,) are their values for ``u.mid``.
-
-    sizes, errors (p,): largest absolute entry, and error, of each column of A, as returned by
-        :func:`formulations.l0_data.column_sizes`.
-    """
-    n = len(u.mid)
+def rate_balls(data: L0Data, u: Ball) -> Ball:
+    """Return the rates r_j = t_j Σ_i K_ij y_i u_i as balls, valid for every K within its errors."""
+    n, (sizes, errors) = len(u.mid), data.column_sizes
     total, total_rad = float(np.abs(u.mid).sum()), float(u.rad.sum())
     rad = sizes * (gamma(n + 4) * total + total_rad) + errors * (total + total_rad)
-    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
+    return Ball(data.rates(u.mid), rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
 
 
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:

@@ -21,7 +21,7 @@ programs prove that a whole neighbourhood of thousands of patterns has no better
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -31,11 +31,9 @@ from formulations.l0_data import L0Data
 from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
-from formulations.language.types import Vector
 from polyopt.base.progress import tell
 from polyopt.optim.cross_entropy import CrossEntropyResult, kth_least, meets, search, with_ties
 from polyopt.optim.starts import TIE
-from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import OPTIONS, CutPool, PatternLP, PatternSolution, finished
 from polyopt.sparse.settings import CrossEntropySettings
@@ -68,30 +66,21 @@ class Work:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class L0Search(Shown):
-    """The record of a search for a pattern."""
+    """The record of a search for a pattern, which the runs of the search fill."""
 
     relaxed: float  # lower bound of the relaxation on every score
-    rounded: float  # score of the relaxation's support, pruned; nan without runs
-    runs: tuple[CrossEntropyResult, ...]  # empty if branch and bound had proved its point before
-    scores: tuple[float, ...]  # final score of each run, after local search
-    moves: int  # number of flips and swaps in all runs
-    is_local_optimum: bool  # True if it is proven that no flip and no swap lowers the best score
     work: Work  # numbers of programs solved, cut off, screened and failed
-
-    @classmethod
-    def none(cls, data: L0Data, u: Vector) -> "L0Search":
-        """Return the record if branch and bound needed no search; u (n,): multipliers of the relaxation."""
-        relaxed = max(score_bound(data, u / data.C), 0.0)
-        return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
+    runs: list[CrossEntropyResult] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)  # final score of each run, after local search
+    moves: int = 0  # number of flips and swaps in all runs
+    is_local_optimum: bool = False  # True if it is proven that no flip and no swap lowers the best score
 
     def _summary(self) -> Summary:
-        best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
         entries = (
-            ("best score", best if self.runs else "none: branch and bound had proved its point before"),
+            ("best score", f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
-            ("relaxation rounded", f"{self.rounded:.10g}"),
             ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
             ("programs", str(self.work)),
         )
@@ -129,7 +118,7 @@ def solve_l0(
                 break
     except KeyboardInterrupt:
         status = interrupted()
-    record = runs.record()
+    record = runs.record
     solver = f"cross-entropy ({record.work}; {record.moves} flips)"
     solution = _solution(data, runs.pattern, relaxation, status, solver, clock)
     iterations = sum(result.iterations for result in record.runs)
@@ -160,10 +149,8 @@ class _Runs:
         prior = settings.prior
         sigma = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
         self._p = sigma if prior == "relaxation" else np.full(len(sigma), float(prior))
-        self._runs: list[CrossEntropyResult] = []
+        self.record = L0Search(self.bound, scorer.work)
         self.history: list[dict[str, float]] = []
-        self._scores: list[float] = []
-        self._moves, self._is_local_optimum = 0, False
         # The relaxation's support is the first incumbent.
         self._rounded = scorer.data.support(relaxation["alpha"])
         self.pattern, self.score = self._rounded, np.inf
@@ -174,10 +161,10 @@ class _Runs:
         scorer.clock = clock.part(0.5) if flips else clock  # half of the time is for local search
         result = search(
             scorer, self._p, self._settings,
-            incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]), improve=scorer.improve,
+            incumbents=np.stack([self._rounded, np.zeros_like(self._rounded)]),
             lower_bound=self.bound, clock=scorer.clock, rng=rng, progress=self._note,
         )  # fmt: skip
-        self._runs.append(result)
+        self.record.runs.append(result)
         pattern, score = self._rounded, np.inf
         if result.pattern is not None:
             pattern, score = result.pattern, result.value
@@ -185,32 +172,23 @@ class _Runs:
         status = result.status
         if flips and not (status is Status.INTERRUPTED or clock.is_over or meets(self.score, self.bound)):
             descent = descend_by_flips(scorer.data, scorer.pool, pattern, clock=clock, work=scorer.work)
-            self._moves += descent.moves
+            self.record.moves += descent.moves
             self._offer(descent.pattern, descent.score, descent.is_local_optimum)
             score = min(score, descent.score)
             status = Status.INTERRUPTED if descent.interrupted else status
         if np.isfinite(score):
-            self._scores.append(score)
+            self.record.scores.append(score)
         return Status.TIME_LIMIT if clock.is_over and status is not Status.INTERRUPTED else status
-
-    def record(self) -> L0Search:
-        """Return the record of the runs so far."""
-        rounded = self._scorer.improve(self._rounded, np.inf)
-        return L0Search(
-            relaxed=self.bound, rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self._runs), scores=tuple(self._scores), moves=self._moves,
-            is_local_optimum=self._is_local_optimum, work=self._scorer.work,
-        )  # fmt: skip
 
     def _offer(self, pattern: Bits, score: float, is_local_optimum: bool) -> None:
         """Make the pattern the incumbent if its score is not higher, up to ties."""
         if score <= with_ties(self.score):  # scores of one support may differ by rounding
-            self._is_local_optimum = is_local_optimum
+            self.record.is_local_optimum = is_local_optimum
             self.pattern, self.score = pattern, score
 
     def _note(self, record: dict[str, float]) -> None:
         """Add a record of a run to the history of the search, and report it."""
-        numbers = {"restart": float(len(self._runs)), "iteration": float(len(self.history) + 1)}
+        numbers = {"restart": float(len(self.record.runs)), "iteration": float(len(self.history) + 1)}
         values = {"objective": record["best"], "bound": self.bound, "seconds": self._clock.seconds}
         self.history.append({**record, **numbers, **values})
         tell(self.history[-1])
@@ -227,12 +205,14 @@ class PatternScorer:
         self.data, self.clock, self.work, self.pool = data, clock, Work(), CutPool(data)
         threads = min(effective_n_jobs(n_jobs), OPTIONS.patterns_per_look)
         self._models = [PatternLP(data) for _ in range(threads)]
-        self._supports: dict[bytes, tuple[Bits, float]] = {}  # support and score of each solved pattern
 
-    def __call__(self, patterns: Bits, threshold: float, n_elite: int) -> Iterator[tuple[int, float]]:
-        """Yield row and score of patterns (s, p), nan if a program was not solved.
+    def __call__(
+        self, patterns: Bits, threshold: float, n_elite: int
+    ) -> Iterator[tuple[int, float, Bits, float]]:
+        """Yield rows and scores of patterns (s, p), and the supports of their coefficients with their scores.
 
-        Patterns are left out if their score is above the threshold, or above `n_elite` others.
+        The scores are infinite if a program was not solved. Patterns are left out if their score is above the
+        threshold, or above `n_elite` others.
         """
         scores: list[float] = []
         rows = self._promising(patterns, np.arange(len(patterns)), threshold)
@@ -242,17 +222,17 @@ class PatternScorer:
             chunk, rows = rows[: OPTIONS.patterns_per_look], rows[OPTIONS.patterns_per_look :]
             solutions = self._solve(patterns[chunk], threshold)
             for row, solution in zip(chunk.tolist(), solutions, strict=True):
-                score = self._store(patterns[row], solution)
-                if score < np.inf:
-                    scores.append(score)
-                if score != np.inf:
-                    yield row, score
+                self.work.count(solution)
+                self.pool.add(*solution.cut)
+                pattern = patterns[row]
+                if solution.status in (Status.FAILED, Status.TIME_LIMIT):
+                    yield row, np.inf, pattern, np.inf
+                elif solution.status is not Status.CUT_OFF:
+                    scores.append(self.data.pattern_score(pattern, solution.value))
+                    score_of_support = self.data.score(solution.alpha, solution.b)
+                    yield row, scores[-1], self.data.support(solution.alpha), score_of_support
             if len(scores) >= n_elite:
                 threshold = min(threshold, with_ties(kth_least(np.array(scores), n_elite)))
-
-    def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
-        """Return the support of the pattern's coefficients, and its score, which is not higher."""
-        return self._supports.get(pattern.tobytes())
 
     def _promising(self, patterns: Bits, rows: NDArray[np.intp], threshold: float) -> NDArray[np.intp]:
         """Return the rows that the cuts do not exclude, in order of their lower bounds."""
@@ -290,18 +270,6 @@ class PatternScorer:
             delayed(solve_every_th)(k) for k in range(threads)
         )
         return [solved[row % threads][row // threads] for row in range(len(patterns))]
-
-    def _store(self, pattern: Bits, solution: PatternSolution) -> float:
-        """Store the cut and the support of a solution; return the score, infinite if it was cut off."""
-        self.work.count(solution)
-        self.pool.add(*solution.cut)
-        if solution.status is Status.CUT_OFF:
-            return np.inf
-        if solution.status in (Status.FAILED, Status.TIME_LIMIT):
-            return np.nan
-        support = self.data.support(solution.alpha)
-        self._supports[pattern.tobytes()] = support, self.data.score(solution.alpha, solution.b)
-        return self.data.pattern_score(pattern, solution.value)
 
 
 def _solution(

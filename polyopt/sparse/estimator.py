@@ -47,8 +47,7 @@ class CrossEntropySVM(ExpansionClassifier):
         "global" by branch and bound on the relaxation, which calls "ce" only if it is not finished after some
         thousand steps. With more than a few hundred samples they may not end without a `time_limit`, of which
         "ce" uses nine tenths at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by
-        a general solver, for comparison. If it is not finished after three quarters of a `time_limit`, "ce"
-        uses the remaining time, and the better point is returned.
+        a general solver, for comparison.
     search : CrossEntropySettings, optional
         Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
         ``CrossEntropySettings()``.
@@ -59,7 +58,7 @@ class CrossEntropySVM(ExpansionClassifier):
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
         Record of the cross-entropy method: its runs, scores, screened programs (binary problems; solvers
-        "ce", "highs" and "global").
+        "ce", "highs" and, unless branch and bound needed no search, "global").
     candidates_ : ndarray of int
         Indices of the samples that passed the screen (with ``svm_screen``; binary problems).
     candidates_bound_ : float
@@ -183,8 +182,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
         """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
-        from polyopt.sparse.cross_entropy import L0Search, round_relaxation
-        from polyopt.sparse.proof import better_of, solve_globally, solve_integer_program
+        from polyopt.sparse.cross_entropy import round_relaxation
+        from polyopt.sparse.proof import solve_globally, solve_integer_program
 
         known = self.__dict__.pop("_known", None)  # for this fit alone
         if known is not None and len(known[0]) != len(data.centres):
@@ -194,21 +193,13 @@ class CrossEntropySVM(ExpansionClassifier):
         if self.solver_ == "ce":
             return self._search(data, clock.left), None
         if self.solver_ == "exact":
-            result, searched = solve_integer_program(data, clock.part(0.75))
-            if result.status not in (Status.SOLVED, Status.INTERRUPTED):
-                start = self._search(data, clock.left)
-                result = better_of(data, result, (start["alpha"], float(start["b"])))
-            return result if known is None else better_of(data, result, known), searched
+            return solve_integer_program(data, clock, known=known)
         if self.solver_ == "global":
-            solution = solve_globally(data, partial(self._search, data), clock, known=known)
-            if self._searches is None:
-                self._searches = L0Search.none(data, solution[0]["relaxation"])
-            return solution
+            return solve_globally(data, partial(self._search, data), clock, known=known)
         start = self._search(data, clock.part(0.9).left)
-        start = start if known is None else better_of(data, start, known)
-        if start.status in (Status.SOLVED, Status.INTERRUPTED):
+        if start.status is Status.SOLVED:
             return start, None
-        return solve_integer_program(data, clock, start)
+        return solve_integer_program(data, clock, start, known=known)
 
     def _search(self, data: L0Data, time_limit: float | None) -> Solution:
         from polyopt.sparse.cross_entropy import solve_l0
@@ -223,7 +214,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def search_(self) -> L0Search:
         """Record of the cross-entropy method."""
         if self._searches is None:
-            raise AttributeError("search_ needs two classes and the cross-entropy method")
+            raise AttributeError("search_ needs two classes and a run of the cross-entropy method")
         return self._searches
 
     @property

@@ -40,10 +40,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
-from polyopt.optim.warm_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
     from formulations.l0_data import L0Data
@@ -189,24 +187,3 @@ def bound_of(problem: Problem, fixed: "Marks", u: Vector, rates: Vector | None =
     n, p = problem.signed.shape
     rates = np.empty((2, p)) if rates is None else rates
     return float(_bound_of(problem, fixed, u, np.empty(n), np.empty(p), rates))
-
-
-def solve_by_highs(
-    problem: Problem, fixed: "Marks", seconds: float | None
-) -> tuple[bool, Vector, float, Vector]:
-    """Solve the program of a node by HiGHS.
-
-    Returns: True if it was solved, a (p,), b, and multipliers u (n,); numbers that HiGHS does not give are 0.
-    """
-    n, p = problem.signed.shape
-    # A small error in u is multiplied by K: costs are scaled so that HiGHS's tolerance suffices.
-    scale = max(1.0, float(problem.sizes.max(initial=0.0)))
-    lp = PersistentLP(
-        scale * np.concatenate([fixed != ON, [0.0], problem.caps]),
-        margin_rows(problem.signed, problem.y), 1.0, np.inf,
-        np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
-        np.concatenate([fixed != OFF, np.full(n + 1, np.inf)]),
-    )  # fmt: skip
-    solution = lp.solve(time_limit=seconds)
-    x, u = np.nan_to_num(solution.x), np.nan_to_num(-solution.duals / scale)
-    return solution.status is Status.SOLVED, np.clip(x[:p], 0.0, 1.0), float(x[p]), u

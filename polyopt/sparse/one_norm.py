@@ -9,7 +9,6 @@ is the program of a pattern σ (:mod:`polyopt.sparse.pattern_lp`).
 """
 
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -22,21 +21,19 @@ from formulations.language.types import Vector
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
 from polyopt.sparse.certificate import score_bound
 
-LP = TypeVar("LP", bound=PersistentLP)
-
 
 def expansion_lp(
-    kind: type[LP], K: Vector, y: Vector, centres: Vector, caps: Vector, column_costs: Vector, costs: Vector
-) -> LP:
+    K: Vector, y: Vector, centres: Vector, caps: Vector, column_costs: Vector, costs: Vector
+) -> PersistentLP:
     """Pass the program to HiGHS, with the columns α/d between 0 and 1, then b, then ξ.
 
-    kind: class of the model. centres: t (p,). caps: d (p,). column_costs: π d (p,). costs: c (n,).
+    centres: t (p,). caps: d (p,). column_costs: π d (p,). costs: c (n,).
     """
     n, p = K.shape
     rows = margin_rows(y[:, None] * K * (centres * caps), y)
     lower = np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)])
     upper = np.append(np.ones(p), np.full(n + 1, np.inf))
-    return kind(np.concatenate([column_costs, [0.0], costs]), rows, 1.0, np.inf, lower, upper)
+    return PersistentLP(np.concatenate([column_costs, [0.0], costs]), rows, 1.0, np.inf, lower, upper)
 
 
 def solve_one_norm(
@@ -53,7 +50,7 @@ def solve_one_norm(
     labels = y if centres is None else centres
     # Scaling by the caps and the smaller cost makes HiGHS's absolute tolerances relative.
     unit = min(float(costs.max()), price * float(caps.max()))
-    program = expansion_lp(PersistentLP, K, y, labels, caps, price * caps / unit, costs / unit)
+    program = expansion_lp(K, y, labels, caps, price * caps / unit, costs / unit)
     build_time = clock.seconds
     solution = program.solve(time_limit=clock.left)
     has_point = not np.isnan(solution.x).any()

@@ -75,7 +75,8 @@ class PatternLP:
 
     def __init__(self, data: L0Data):
         self.data = data
-        self._lp: _AnchoredLP | None = None
+        self._lp: PersistentLP | None = None
+        self._anchor: Any = None  # basis from which every solve starts; None: from the last one
         self._columns = np.arange(len(self.data.centres))
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
@@ -88,7 +89,7 @@ class PatternLP:
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
         lp = self._build(np.flatnonzero(mean))
         solution = self._read(mean, lp.solve(upper=self._upper(mean), time_limit=time_limit))
-        lp.drop_anchor()
+        self._anchor = lp.basis
         return solution
 
     def solve(
@@ -109,22 +110,24 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        solution = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
+        run = {"upper": self._upper(pattern), "time_limit": time_limit, "basis": self._anchor}
+        solution = self._read(pattern, lp.solve(**run, cutoff=cutoff))
         if cutoff is not None and solution.status is Status.CUT_OFF and solution.bound <= cutoff:
-            solution = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
+            solution = self._read(pattern, lp.solve(**run))
         if solution.status is Status.INACCURATE and solution.warm:
             lp.forget()
             fresh = self._read(pattern, lp.solve(time_limit=time_limit))
             solution = fresh if fresh.status is not Status.FAILED else solution
         return solution
 
-    def _build(self, columns: NDArray[np.intp]) -> "_AnchoredLP":
+    def _build(self, columns: NDArray[np.intp]) -> PersistentLP:
         """Build the program of these columns, scaled by C: HiGHS's dual tolerance is then one on the loss."""
         data, self._columns = self.data, columns
         no_cost, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
         self._lp = expansion_lp(
-            _AnchoredLP, data.K[:, columns], data.y, data.centres[columns], caps, no_cost, data.weights
+            data.K[:, columns], data.y, data.centres[columns], caps, no_cost, data.weights
         )
+        self._anchor = None
         return self._lp
 
     def _upper(self, sigma: Vector) -> Vector:
@@ -158,29 +161,6 @@ class PatternLP:
             status, value, max(float(dual_value.lower), 0.0), alpha, b, u,
             (float(constant.lower), slopes.upper), lp_solution.iterations, lp_solution.warm,
         )  # fmt: skip
-
-
-class _AnchoredLP(PersistentLP):
-    """A persistent program that can start every solve from one stored basis, the anchor."""
-
-    _anchor: Any = None
-
-    def drop_anchor(self) -> None:
-        """Store the basis of the last solve, if there is one."""
-        with self._lock:
-            self._anchor = self._highs.getBasis() if self._has_basis else None
-
-    def solve_from_anchor(
-        self, upper: Vector, time_limit: float | None, cutoff: float | None = None
-    ) -> LinearSolution:
-        """Solve with new upper bounds from the stored basis, or from the last one if none is stored."""
-        if self._anchor is not None:
-            with self._lock:
-                # Clear all other state of HiGHS, so that the result depends on the basis only.
-                self._highs.clearSolver()
-                self._highs.setBasis(self._anchor)
-                self._has_basis = True
-        return self.solve(upper=upper, time_limit=time_limit, cutoff=cutoff)
 
 
 class CutPool:

@@ -28,8 +28,8 @@ from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
 from polyopt.sparse.node_program import OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
-from polyopt.sparse.tree import CENTRE, L0Tree, Node, solve_l0_tree
+from polyopt.sparse.pattern_lp import as_start, finished
+from polyopt.sparse.tree import CENTRE, EXPANDED, L0Tree, Node
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -43,6 +43,8 @@ class Options:
     tree_gap: float = 5e-7  # relative gap: half of a certificate's 1e-6; the other half is for rounding
     first_pivots: float = 1e5  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
     first_time: float = 0.15  # fraction of the time limit for the first pivots
+    exact_gap: float = 1e-9  # relative gap of an integer program solved from scratch, and its tolerance
+    pruned_gap: float = 1e-6  # relative gap of its pruned point up to which that is still optimal
     check_nodes: int = 500  # nodes of the tree that checks an integer solver
     claim_nodes: int = 5000  # nodes of a claim's tree
     claim_depth: int = 200  # depth of a claim's tree, which every reader of JSON accepts
@@ -54,7 +56,7 @@ DEFAULT = Options()
 
 def solve_globally(
     data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
-    search_time: float = 0.9, known: tuple[NDArray[np.float64], float] | None = None,
+    search_time: float = 0.9, known: tuple[Vector, float] | None = None,
     options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
@@ -85,14 +87,16 @@ def solve_globally(
 
 
 def solve_integer_program(
-    data: L0Data, clock: Clock, start: Solution | None = None
-) -> tuple[Solution, float | None]:
-    """Solve the program of :mod:`formulations.l0` by an integer solver, then the program of its pattern.
+    data: L0Data, clock: Clock, start: Solution | None = None, *,
+    known: tuple[Vector, float] | None = None, options: Options = DEFAULT,
+) -> tuple[Solution, float | None]:  # fmt: skip
+    """Solve the program of :mod:`formulations.l0` by an integer solver; a small tree then checks its point.
 
     start: a point of the program, with the relaxation's multipliers and bound; HiGHS begins from it. Without
         a start the preferred solver is used, and the relaxation is solved.
-    Returns: the better of the solver's point and `start`, with the larger of the solver's bound and the
-        relaxation's; and the bound on every score that a small tree proves, None if there was no time for it.
+    known: a point (alpha, b); the result is at least as good.
+    Returns: the best of all points, with the larger of the solver's bound and the relaxation's; and the bound
+        on every score that the tree proves, None if there was no time for it.
     """
     from formulations import l0
 
@@ -105,61 +109,42 @@ def solve_integer_program(
         tell(history[-1])
 
     if start is None:
-        result = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
+        result = program.solve(time_limit=clock.left, mip_rel_gap=options.exact_gap)
         relaxation = solve_relaxation(data, time_limit=clock.left)
         bound, multipliers = relaxation.bound, relaxation["margin"]
     else:
         record(start)
-        point = {name: start[name] for name in program.variables}
-        result = program.solve(
-            "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=DEFAULT.tree_gap,
-            mip_feasibility_tolerance=1e-9,
-        )  # fmt: skip
+        result, point = start, {name: start[name] for name in program.variables}
+        if start.status is not Status.INTERRUPTED:
+            result = program.solve(
+                "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
+                mip_feasibility_tolerance=options.exact_gap,
+            )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
-    points = [(np.zeros(len(data.centres)), trivial_intercept(data))]
-    for known in (result, start):
-        if known is not None and known.primal:
-            points.append(as_start(data, (known["alpha"], float(known["b"]))))
+    tree = L0Tree(data, options.tree_gap, Clock(clock.left))
+    for offered in (known, _point(result), _point(start)):
+        if offered is not None:
+            tree.offer(*as_start(data, offered))
+    status, score, proven = result.status, tree.objective, None
+    bound, solver = max(float(result.bound or 0.0), float(bound or 0.0)), result.solver
+    if not (clock.is_over or status is Status.INTERRUPTED):
+        tree_status, proven = tree.run(tree.clock, options.check_nodes), tree.bound
+        if tree.objective < score * (1.0 - TIE):
+            status = Status.SOLVED if tree_status is Status.SOLVED else Status.CONVERGED
+            bound, solver = proven, f"{solver}; then a better point by branch and bound"
     pruned = finished(
-        data, min(points, key=lambda point: data.score(*point)),
-        max(float(result.bound or 0.0), float(bound or 0.0)), result.status, tol=1e-6, left=clock.left,
-        solver=result.solver, iterations=result.iterations, build_time=result.build_time,
+        data, (tree.alpha, tree.b), bound, status, tol=options.pruned_gap, left=clock.left,
+        solver=solver, iterations=result.iterations, build_time=result.build_time,
         solve_time=result.solve_time,
     )  # fmt: skip
     record(pruned)
-    solution = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
-    return _checked(data, solution, clock)
+    duals = {**pruned.duals, "relaxation": multipliers}
+    return replace(pruned, duals=duals, history=tuple(history)), proven
 
 
-def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
-    """Return the solution, with `point` (alpha, b) in place of its own if that has a lower score."""
-    alpha, b = as_start(data, point)
-    if data.score(alpha, b) >= solution.objective * (1.0 - TIE):
-        return solution
-    better = finished(
-        data, (alpha, b), float(solution.bound or 0.0), solution.status, tol=TIE, solver=solution.solver,
-        iterations=solution.iterations, build_time=solution.build_time, solve_time=solution.solve_time,
-        history=solution.history,
-    )  # fmt: skip
-    return replace(better, duals={**solution.duals, **better.duals})
-
-
-def _checked(data: L0Data, solution: Solution, clock: Clock) -> tuple[Solution, float | None]:
-    """Return the solution, or a better point, and the bound that a small tree proves."""
-    if clock.is_over or solution.status is Status.INTERRUPTED:
-        return solution, None
-    found = solve_l0_tree(
-        data, start=(solution["alpha"], float(solution["b"])), time_limit=clock.left, tol=DEFAULT.tree_gap,
-        max_nodes=DEFAULT.check_nodes,
-    )  # fmt: skip
-    if found.objective >= solution.objective * (1.0 - TIE):
-        return solution, found.bound
-    better = replace(
-        solution, status=found.status if found.status is Status.SOLVED else Status.CONVERGED,
-        primal=found.primal, duals={**solution.duals, **found.duals}, objective=found.objective,
-        bound=found.bound, solver=f"{solution.solver}; then a better point by {found.solver}",
-    )  # fmt: skip
-    return better, found.bound
+def _point(solution: Solution | None) -> tuple[Vector, float] | None:
+    """Return alpha and b of a solution that has them."""
+    return (solution["alpha"], float(solution["b"])) if solution is not None and solution.primal else None
 
 
 def evidence_of(
@@ -226,6 +211,9 @@ class _ClaimTree(L0Tree):
     def expand(self, node: OpenNode[Node]) -> Iterator[tuple[float, Node]]:
         """Decide one more centre off and on; record both children."""
         opened = list(super().expand(node))
+        if not self.search.counts[EXPANDED]:  # the pivots failed: the node itself is open, or closed
+            yield from ((bound, same._replace(description=node.state.description)) for bound, same in opened)
+            return
         j, p = int(self.search.counts[CENTRE]), len(self.alpha)
         described = []
         for mark, u in zip((OFF, ON), self.search.multipliers, strict=True):

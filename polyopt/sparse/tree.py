@@ -8,7 +8,8 @@ more centre: the one that increases both bounds most, found by strong branching 
 fixing). Rounding α to a pattern, a set of centres, gives incumbents.
 
 Nodes take some dozens of microseconds, so ``native/l0_tree.c`` expands several in one call: a node, then the
-best of its descendants. Python keeps all other open nodes and the incumbent, and calls HiGHS if pivots fail.
+best of its descendants. Python keeps all other open nodes and the incumbent. If pivots fail from the basis of
+the parent, they begin again from the constant classifier's; if they fail from there, the node is closed.
 
 An integer solver does the same for program (3) of :mod:`formulations.l0`, with twice the columns, and rows
 that link σ to α. Here a node is a change of bounds, and some dozens of pivots from its parent's basis.
@@ -33,18 +34,14 @@ from polyopt.optim import best_first
 from polyopt.optim.best_first import BestFirst, OpenNode
 from polyopt.sparse.node_program import (
     FREE,
-    OFF,
-    ON,
     OPTIMAL,
     PERTURBATION,
     begin,
-    bound_of,
     copy_state,
     empty_state,
     pivot_program_of,
     pivot_to_optimum,
     problem_of,
-    solve_by_highs,
 )
 from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
 
@@ -61,7 +58,10 @@ class Options(best_first.Options):
     trial_pivots: int = 40  # pivots of a trial
     max_idle_trials: int = 6  # centres in a row that are no better, after which the best is taken
     min_rel_gain: float = 1e-3  # gain relative to the gap; a smaller one counts as this
-    pivots_per_number: float = 20.0  # pivots for each row and column after which HiGHS solves a program
+    min_move: float = 1e-3  # least move of a centre by which an observed gain is divided
+    min_share: float = 1e-9  # α/C up to which a coefficient counts as 0, as in the score of a point
+    rel_rounding: float = 4e-15  # error of the bound after one more decision, relative to its terms
+    pivots_per_number: float = 20.0  # pivots for each row and column after which they have failed
     rounding: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)  # thresholds of α/C over which a centre is on
     nodes_per_rounding: int = 5  # nodes between two roundings
     nodes_per_call: int = 5  # nodes that are expanded together
@@ -87,7 +87,8 @@ class SearchState(Struct):
         "is_on!: i1 (p); shares!: f8 (p); worths!: f8 (p); feasible_u!: f8 (n); "
         "midpoints!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (s, n); point!: f8 (p); counts!: i8 (five); "
         "values!: f8 (three); reliable_gains: i8; max_trials: i8; trial_pivots: i8; max_idle_trials: i8; "
-        "max_pivots_each: i8; decides_further: i8; min_rel_gain: f8; perturbation: f8"
+        "max_pivots_each: i8; decides_further: i8; min_rel_gain: f8; min_move: f8; min_share: f8; "
+        "rel_rounding: f8; perturbation: f8"
     )
 
 
@@ -167,7 +168,8 @@ class L0Tree(BestFirst[Node]):
             np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros(p), np.zeros(n), np.zeros(p),
             np.zeros((2, p)), np.zeros((2, n)), np.zeros(p), np.zeros(5, np.int64), np.full(3, np.inf),
             options.reliable_gains, options.max_trials, options.trial_pivots, options.max_idle_trials,
-            self._max_pivots_each, int(self.decides_further), options.min_rel_gain, PERTURBATION,
+            self._max_pivots_each, int(self.decides_further), options.min_rel_gain, options.min_move,
+            options.min_share, options.rel_rounding, PERTURBATION,
         )  # fmt: skip
         self._arrays = self.problem, self.program, self.search, self._base, self._work
         self._pivots_per_call = int(options.products_per_call / (n * p + 100))
@@ -218,13 +220,10 @@ class L0Tree(BestFirst[Node]):
         search.values[:] = np.inf, self._score, 0.0
         search.counts[N_OPEN] = 0
         begin(self.program, base)
-        is_solved = bool(open_root(*self._arrays, fixed, self.cutoff))
+        self._has_root = bool(open_root(*self._arrays, fixed, self.cutoff))
         self.relaxation = base.u.copy()
-        if not is_solved:
-            is_solved, self.relaxation = self._open_by_highs(fixed, 0.0)
         self.push(self._opened())
-        self._has_root = is_solved
-        return is_solved
+        return self._has_root
 
     def expand(self, node: OpenNode[Node]) -> Iterator[tuple[float, Node]]:
         """Decide one more centre off and on, the same for the best descendants; return the open ones."""
@@ -234,11 +233,24 @@ class L0Tree(BestFirst[Node]):
         search.values[:] = np.inf, min(self._score, search.values[BEST]), 0.0
         most = min(self.options.nodes_per_call if self.nodes > 3 else 1, self._max_nodes - self.nodes + 1)
         if not expand_nodes(*self._arrays, self.cutoff, int(most), self._pivots_per_call):
-            self._branch_by_highs(int(search.counts[FAILED_SLOT]))
+            self._begin_again(int(search.counts[FAILED_SLOT]))
         self.nodes += int(search.counts[EXPANDED]) - 1
         yield from self._opened()
         if self.nodes >= self._next_rounding:
             self._round(self._base.a / self.program.full_cap)
+
+    def _begin_again(self, slot: int) -> None:
+        """Give a node the constant classifier's basis; close it if the pivots failed from there."""
+        search, base, p = self.search, self._base, len(self.alpha)
+        begin(self.program, base)
+        marks = np.concatenate([search.marks[slot, :p], base.rows, base.cols, base.on])
+        if not np.array_equal(marks, search.marks[slot]):
+            search.marks[slot] = marks
+            return
+        self.close(float(search.bounds[slot]))
+        search.counts[N_OPEN] -= 1
+        last = search.counts[N_OPEN]
+        search.marks[slot], search.bounds[slot] = search.marks[last], search.bounds[last]
 
     def _opened(self) -> Iterator[tuple[float, Node]]:
         """Return bounds and nodes that a call left open; offer its point, and record what it closed."""
@@ -256,44 +268,6 @@ class L0Tree(BestFirst[Node]):
             solver="branch and bound on the relaxation (simplex)", iterations=self.nodes,
             solve_time=self.clock.seconds, history=tuple(self.history),
         )  # fmt: skip
-
-    # -- HiGHS, if pivots fail ---------------------------------------------------------------
-
-    def _branch_by_highs(self, slot: int) -> None:
-        """Replace an open node by its children by the centre that HiGHS's optimum decides least."""
-        search, p = self.search, len(self.alpha)
-        fixed, least = search.marks[slot, :p].copy(), float(search.bounds[slot])
-        search.counts[N_OPEN] -= 1
-        last = search.counts[N_OPEN]
-        search.marks[slot], search.bounds[slot] = search.marks[last], search.bounds[last]
-        search.counts[EXPANDED] += 1
-        _, a, _, _ = solve_by_highs(self.problem, fixed, self.clock.left)
-        free = np.flatnonzero(fixed == FREE)
-        search.counts[CENTRE] = j = free[np.abs(a[free] - 0.5).argmin()]
-        for side, mark in enumerate((OFF, ON)):
-            fixed[j] = mark
-            _, search.multipliers[side] = self._open_by_highs(fixed, least)
-
-    def _open_by_highs(self, fixed: "Marks", least: float) -> tuple[bool, Vector]:
-        """Solve the program of a node by HiGHS, and open it, with the basis of the constant classifier.
-
-        Returns: True if it was solved, and the multipliers (n,).
-        """
-        search, base = self.search, self._base
-        is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
-        bound = max(bound_of(self.problem, fixed, u), least)
-        if is_solved:
-            alpha = self.data.C * a
-            self.offer(np.where(self.data.support(alpha), alpha, 0.0), b)
-        if bound >= self.cutoff or not (fixed == FREE).any():
-            self.close(bound)
-        else:
-            begin(self.program, base)
-            slot = int(search.counts[N_OPEN])
-            search.marks[slot] = np.concatenate([fixed, base.rows, base.cols, base.on])
-            search.bounds[slot] = bound
-            search.counts[N_OPEN] += 1
-        return is_solved, u
 
     # -- incumbents --------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from formulations.l0_data import column_sizes
 from polyopt.linalg.rounding import Ball, gamma
-from polyopt.sparse.certificate import loss, outputs, rates
+from polyopt.sparse.certificate import loss, outputs, rate_balls
 
 
 def exact(values):
@@ -20,13 +21,15 @@ def test_radius_of_rates():
     """Rates are off by the roundings of their sums and by what is given."""
     u = Ball([1.0, -2.0, 0.5], [1e-9, 0.0, 2e-9])
     sizes, errors = np.array([3.0, 0.0, 1e-3]), np.array([0.0, 1e-6, 1e-7])
-    found = rates(np.array([7.0, 8.0, 9.0]), sizes, errors, u)
+    rates = np.array([7.0, 8.0, 9.0])
+    found = rate_balls(SimpleNamespace(rates=lambda _: rates, column_sizes=(sizes, errors)), u)
     assert found.mid.tolist() == [7.0, 8.0, 9.0]
     total, carried = 3.5, 3e-9
     least = sizes * (gamma(7) * total + carried) + errors * (total + carried)
     assert (found.rad >= least).all()
     assert found.rad == pytest.approx(least, rel=1e-9, abs=1e-300)
-    underflow = rates(np.zeros(1), np.zeros(1), np.zeros(1), u)
+    zero = np.zeros(1)
+    underflow = rate_balls(SimpleNamespace(rates=lambda _: zero, column_sizes=(zero, zero)), u)
     assert 3 * 2.0**-1074 <= underflow.rad[0] <= 1e-300
 
 

@@ -9,12 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.l0 import node_optimum
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.sparse import certificate as expansion
 from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm, cut_of, score_bound
-from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
+from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.tree import solve_l0_tree
 
@@ -106,7 +107,7 @@ def test_a_nodes_bound_is_one_over_the_reals(seed):
     K, y, C, weights, _ = problem(seed, spread=1.0)
     data = as_l0_data(K, y, C, weights)
     of, free = problem_of(data), np.full(len(y), FREE, dtype=np.int8)
-    relaxed = bound_of(of, free, solve_by_highs(of, free, None)[3])
+    relaxed = bound_of(of, free, node_optimum(of, free)[1])
     patterns = PatternLP(data)
     for sigma in itertools.product((0, 1), repeat=len(y)):
         value = patterns.solve(np.array(sigma, dtype=float))
@@ -115,7 +116,7 @@ def test_a_nodes_bound_is_one_over_the_reals(seed):
         )
         fixed = np.where(np.array(sigma) > 0, ON, OFF).astype(np.int8)
         assert Fraction(relaxed) <= score
-        inner = bound_of(of, fixed, solve_by_highs(of, fixed, None)[3])
+        inner = bound_of(of, fixed, node_optimum(of, fixed)[1])
         # Within the leaf the pattern itself is paid for.
         assert Fraction(inner) <= sum(sigma) + Fraction(C) * loss_exactly(
             K, y, exact(weights), y, value.alpha, value.b

@@ -53,7 +53,7 @@ def things():
     program = rmm.qp(X, y, B=1.5)
     solution = program.solve()
     path = rmm_path(X, y, bounds=[2.0, 1.5])
-    search = L0Search(2.0, 3.0, (), (2.5,), 4, True, Work(programs=7))
+    search = L0Search(2.0, Work(programs=7), [], [2.5], 4, True)
     certificate = certify_rmm(X, y, B=1.5, w=0.9 * solution["w"], b=0.9 * float(solution["b"]))
     return {
         "program": program, "solution": solution, "certificate": certificate, "path": path,

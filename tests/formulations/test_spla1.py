@@ -14,7 +14,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.datasets import make_polytope
-from polyopt.optim.rounds import Stage, random_faces, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import Stage, random_faces, run_from_many_starts, run_rounds, run_stages
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 from polyopt.polyhedral.spla1 import LogisticCells, solve_logistic
 
@@ -198,7 +198,7 @@ def test_the_answer_s_faces_are_the_best_for_its_cells(positives):
     X, y = rng.normal(size=(40, 12)), np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
     problem = LogisticCells(X, y, np.ones(40), 3, ridge=1e-2, positives=positives)
     W = problem.start(rng)
-    found = run_rounds(problem, W, max_iter=5, patience=5)
+    found = run_stages([Stage(problem, 5, patience=5)], W)
     assert (problem.value(W) < found.objective) == (positives == "cell")
     given = {"ridge": 1e-2, "positives": positives}
     proof = certify_spla1(X, y, found["W"], assignment=found["assignment"], **given)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from formulations.language.toy_data import two_blobs
+from polyopt.optim.warm_lp import PersistentLP, margin_rows
 
 
 def problem(kernel, seed=0, n=40, p=15):
@@ -63,3 +64,17 @@ def scipy_value(K, y, C, weights, centres, sigma):
     found = linprog(np.r_[np.zeros(len(on) + 1), weights], rows, -np.ones(len(y)), bounds=bounds)
     assert found.status == 0
     return found.fun
+
+
+def node_optimum(of, fixed):
+    """Return a node's point a (p,) and multipliers u (n,) by HiGHS."""
+    n, p = of.signed.shape
+    # A small error in u is multiplied by K: costs are scaled so that HiGHS's tolerance suffices.
+    scale = max(1.0, float(of.sizes.max(initial=0.0)))
+    lp = PersistentLP(
+        scale * np.concatenate([fixed < 1, [0.0], of.caps]), margin_rows(of.signed, of.y), 1.0, np.inf,
+        np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
+        np.concatenate([fixed >= 0, np.full(n + 1, np.inf)]),
+    )  # fmt: skip
+    solution = lp.solve()
+    return np.clip(solution.x[:p], 0.0, 1.0), -solution.duals / scale

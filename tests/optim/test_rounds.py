@@ -49,7 +49,7 @@ def begin(x):
 
 
 def test_the_best_point_is_kept_and_patience_counts_steps_in_a_row():
-    found = run_rounds(Scripted([4.0, 6.0, 3.0, 7.0, 8.0, 1.0]), begin(5.0), patience=2)
+    found = run_stages([Stage(Scripted([4.0, 6.0, 3.0, 7.0, 8.0, 1.0]), patience=2)], begin(5.0))
     assert found["W"] == 3.0
     assert [r["at"] for r in found.history] == [5.0, 4.0, 6.0, 3.0, 7.0, 8.0]
     assert [r["step"] for r in found.history] == [0, 1, 2, 3, 4, 5]
@@ -58,8 +58,8 @@ def test_the_best_point_is_kept_and_patience_counts_steps_in_a_row():
 
 def test_a_fall_below_the_tolerance_brings_nothing():
     script = [4.0, 3.99, 1.0]
-    assert run_rounds(Scripted(script), begin(5.0), tol=0.1)["W"] == 3.99
-    assert run_rounds(Scripted(script), begin(5.0), tol=0.001, max_iter=3)["W"] == 1.0
+    assert run_stages([Stage(Scripted(script), tol=0.1)], begin(5.0))["W"] == 3.99
+    assert run_stages([Stage(Scripted(script), 3, 0.001)], begin(5.0))["W"] == 1.0
 
 
 def test_of_equal_points_the_later_is_kept_for_its_multipliers():
@@ -67,7 +67,7 @@ def test_of_equal_points_the_later_is_kept_for_its_multipliers():
 
 
 def test_an_objective_of_zero_ends_a_run_at_once():
-    found = run_rounds(Scripted([0.0, 0.0]), begin(5.0), patience=5)
+    found = run_stages([Stage(Scripted([0.0, 0.0]), patience=5)], begin(5.0))
     assert (found.status, found.iterations) == (Status.CONVERGED, 1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
@@ -94,16 +93,6 @@ def test_bounds_not_given_stay():
     assert lp.solve().x.tolist() == [2.0, 3.0]
 
 
-def test_pickled_it_is_built_anew():
-    lp = PersistentLP(*program(1), 0.0, 1.0)
-    here = lp.solve(upper=0.7)
-    other = pickle.loads(pickle.dumps(lp))
-    there = other.solve()
-    assert not there.warm
-    assert there.objective == pytest.approx(here.objective, rel=1e-12)
-    assert lp.solve().warm
-
-
 def test_a_time_limit_is_told_and_ends_with_the_next_solve():
     rng = np.random.default_rng(0)
     lp = PersistentLP(rng.normal(size=600), rng.normal(size=(100, 600)), 0.0, 0.0, 0.0, 1.0)
@@ -155,8 +144,6 @@ def test_a_cutoff_saves_pivots_and_is_of_one_solve_alone():
     assert found.status is Status.CUT_OFF
     assert 0 <= found.iterations < 0.8 * full.iterations
     assert cut.solve().objective == pytest.approx(full.objective, rel=1e-10)
-    again = pickle.loads(pickle.dumps(cut))
-    assert again.solve().status is Status.SOLVED
     # Not reached, it changes nothing, to the last bit.
     for cutoff in (full.objective + 1e-9, 0.5 * full.objective, np.inf):
         whole.forget()

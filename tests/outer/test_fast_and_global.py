@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from formulations.l0_data import as_l0_data
 from formulations.polytope import objective
 from polyopt import ConvexPolytopeMachine, CrossEntropySVM, Polyceptron
 from polyopt.compare.run import compare
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.datasets import Dataset
-from polyopt.sparse.cross_entropy import round_relaxation
-from polyopt.sparse.proof import better_of
 
 ROUNDING = 1e-9  # relative
 SEEDS = range(3)
@@ -86,21 +83,6 @@ def test_a_search_begins_from_fitted_machines_alone(kind):
     """A machine that was not fitted is refused by scikit-learn's own error."""
     with pytest.raises(NotFittedError):
         kind().begin_from(kind())
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_better_of_two_patterns_is_a_whole_solution(seed):
-    """A better point replaces primal, multipliers and objective; a worse one changes nothing."""
-    X, y = ball(seed)
-    data = as_l0_data(X @ X.T, y, 1.0, np.ones(len(y)))
-    best = CrossEntropySVM(kernel="linear", random_state=0).fit(X, y).solution_
-    rounded = round_relaxation(data)
-    point = best["alpha"], float(best["b"])
-    better = better_of(data, rounded, point)
-    assert better.objective <= min(best.objective, rounded.objective) * (1 + ROUNDING)
-    assert data.score(better["alpha"], float(better["b"])) == pytest.approx(better.objective, rel=ROUNDING)
-    nothing = np.zeros(len(y)), 0.0
-    assert better_of(data, better, nothing) is better
 
 
 def test_compare_hands_the_best_point_to_the_search():

@@ -123,7 +123,8 @@ SOLVERS = [
     (Clock, (), "limit=seconds"),
 ]
 LOOPS = [
-    (run_rounds, (CELLS, W), f"{LIMITS} max_iter=count patience=count"),
+    (run_rounds, (CELLS, W), "time_limit=seconds max_iter=count"),
+    (Stage, (CELLS,), "tol=tolerance max_iter=count patience=count"),
     (run_from_many_starts, ([Stage(CELLS)],), "n_init=count time_limit=seconds"),
     (best_of, (lambda number, left: None, 1), "time_limit=seconds"),
     (solve_plume, (PlumeProblem(X, y, ones, 2),), f"{LIMITS} max_iter=count n_init=count"),
