@@ -103,7 +103,7 @@ def rules(
         str | None, Option(help="File or data set on which rules and model are compared.")
     ] = None,
     form: Annotated[
-        Literal["text", "json", "sql", "python"],
+        Literal["text", "json", "sql"],
         Option("--format", help="What the rules are printed as."),
     ] = "text",
     separator: options.Separator = None,
@@ -148,8 +148,7 @@ def rules(
             values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}
             content.append((whole.model, values | {"agreement": agreement, "remarks": remarks}))
         else:
-            code, mark = (short.to_sql(), "-- ") if form == "sql" else (short.to_python(), "# ")
-            emit("".join(f"{mark}{remark}\n" for remark in remarks) + f"{code}\n")
+            emit("".join(f"-- {remark}\n" for remark in remarks) + f"{short.to_sql()}\n")
     if form == "json":
         emit(_as_json(content))
 
@@ -258,7 +257,7 @@ def explain(
             own = [k for k in range(len(X)) if y is None or not is_voted or y[k] in pair.estimator.classes_]
             shown = explain_model(subject, X[own], None if y is None else y[own], top=top or 8)
         else:
-            shown = explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
+            shown = explain_sample(subject, X[row], held=hold or (), top=top or 5)
         found.append((pair, shown))
     if as_json:
         emit(_as_json([(pair, shown.to_dict()) for pair, shown in found]))

@@ -514,11 +514,11 @@ class FaceClassifier(PairwiseClassifier):
             More than two classes (see :meth:`of_pair`), several samples, an unknown feature, or a lower bound
             above an upper one.
         """
-        from polyopt.explanations.classifier import decision_model_of, single_sample, training_samples
+        from polyopt.explanations.classifier import decision_model_of, single_sample
         from polyopt.explanations.sample import explain_sample
 
-        model, data = decision_model_of(self), training_samples(self)
-        return explain_sample(model, single_sample(self, x), held=held, bounds=bounds, top=top, data=data)
+        model = decision_model_of(self)
+        return explain_sample(model, single_sample(self, x), held=held, bounds=bounds, top=top)
 
     def explain_model(
         self, X: SamplesLike | None = None, y: ArrayLike | None = None, *, top: int = 8

@@ -90,8 +90,6 @@ class SampleExplanation:
     base: float  # score of the mean at the active face; score - base is the sum of the terms
     terms: tuple[Term, ...]  # the largest first
     top: int  # number of terms and changes in the text
-    same: int  # samples on the same side of the active face by the first `top` terms as by all terms
-    samples: int  # number of samples for this count, 0 without data
     counterfactual: Counterfactual
 
     @property
@@ -107,7 +105,7 @@ class SampleExplanation:
     def text(self) -> str:
         """Return the explanation in words, in lines of at most 80 columns."""
         lines = [*wrapped(heading_of_sample(self)), "", *_table_lines(term_rows(self))]
-        lines += [*wrapped(fidelity_sentence(self)), "", *wrapped(distance_sentence(self))]
+        lines += [*wrapped(rest_sentence(self)), "", *wrapped(distance_sentence(self))]
         if self.counterfactual.changes:
             lines += ["", *_table_lines(change_rows(self))]
         if self.counterfactual.nearest.point is not None:
@@ -128,7 +126,6 @@ class SampleExplanation:
             "label": self.label, "other": self.other, "face": name, "face_name": self.model.face_name(name),
             "score": self.score, "margin": self.margin, "mean_score": self.base,
             "terms": [vars(term) for term in self.terms],
-            "fidelity": {"same": self.same, "samples": self.samples, "terms": min(self.top, len(self.terms))},
             "nearest": {
                 "status": nearest_point.status.name.lower(), "distance": counterfactual.distance,
                 "bound": nearest_point.bound, "crossing_distance": counterfactual.crossing_distance,
@@ -158,7 +155,7 @@ def _plain(value: Any) -> Any:
 
 def explain_sample(
     model: DecisionModel, x: ArrayLike, *, held: Sequence[str | int] = (),
-    bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5, data: ArrayLike | None = None,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5,
 ) -> SampleExplanation:  # fmt: skip
     """Explain one sample of finite numbers; ValueError for another size, column or order of bounds.
 
@@ -172,8 +169,6 @@ def explain_sample(
         Lower and upper bounds of the features at the nearest point.
     top : int
         Number of terms and changes in the text.
-    data : array_like of shape (n, m), optional
-        Samples on which the side of the face by the first `top` terms is compared with that by all terms.
     """
     top = whole("top", top)
     point = real_array("x", x, (model.n_features,))
@@ -181,12 +176,10 @@ def explain_sample(
     first, second = model.labels
     face, score = model.active_face(point), float(model.scores(point[None])[0])
     norm = float(np.linalg.norm(face.w * model.spread))
-    terms = _terms(model, face, point)
-    same, samples = (0, 0) if data is None else _fidelity(model, face, terms[:top], np.asarray(data))
     return SampleExplanation(
         model, point, label, first if label == second else second, face, score,
         score / norm if norm else np.copysign(np.inf, score), float(face.w @ model.centre + face.b),
-        tuple(terms), top, same, samples, _counterfactual(model, point, held, bounds),
+        tuple(_terms(model, face, point)), top, _counterfactual(model, point, held, bounds),
     )  # fmt: skip
 
 
@@ -201,22 +194,6 @@ def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:
                 mean = 0.0
             terms.append(Term(column.name, column.value(x), mean, float(amounts[features].sum())))
     return sorted(terms, key=lambda term: -abs(term.amount))
-
-
-def _fidelity(model: DecisionModel, face: ActiveFace, terms: list[Term], data: Array) -> tuple[int, int]:
-    """Count the samples on the same side of the face if all columns without terms are set to their means.
-
-    Return this count and the number of samples.
-    """
-    names = {term.column for term in terms}
-    in_terms = np.zeros(model.n_features, dtype=bool)
-    for column in model.columns:
-        in_terms[list(column.features)] = column.name in names
-    scores = data @ face.w + face.b
-    mean_score = face.w[~in_terms] @ model.centre[~in_terms]
-    term_scores = data[:, in_terms] @ face.w[in_terms] + mean_score + face.b
-    same = model.are_second(scores) == model.are_second(term_scores)
-    return int(same.sum()), len(data)
 
 
 # -- the counterfactual ----------------------------------------------------------------------------------
@@ -285,18 +262,14 @@ def heading_of_sample(e: SampleExplanation) -> str:
     )
 
 
-def fidelity_sentence(e: SampleExplanation) -> str:
+def rest_sentence(e: SampleExplanation) -> str:
     """Return the effect of omitting the terms after the first `top` as a sentence; empty without any."""
     hidden = len(e.terms) - e.top
     if hidden <= 0:
         return ""
     top_score = e.score - e.rest
     same = "the same side" if (top_score > 0.0) == (e.score > 0.0) else "the OTHER side"
-    text = f"Without the {others(hidden)} it would be {top_score:.4g}, on {same}."
-    if e.samples:
-        fraction = f"{100 * e.same / e.samples:.1f} % of the data ({e.same} of {e.samples})"
-        text += f" With these {e.top} terms alone this face is on the same side on {fraction}."
-    return text
+    return f"Without the {others(hidden)} it would be {top_score:.4g}, on {same}."
 
 
 def distance_sentence(e: SampleExplanation) -> str:

@@ -4,13 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from formulations.language.notation.parser import functions_of
-from formulations.language.notation.printing import words_latex
 from formulations.language.statement import Statement
-from formulations.language.typeset import domains_latex, latex_name, printed_symbols, size_of
+from formulations.language.typeset import latex_of
 from polyopt.base.text import escape
 from polyopt.exercises.exercise import Exercise
-from polyopt.report.programs import objective_latex, pieces
 
 _OPEN = "Each cell judges your answer: put it in the place of the dots, and run the cell."
 _SOLVED = "Each with a solution, and why it is right."
@@ -63,6 +60,7 @@ _HEAD = r"""\documentclass[10pt]{article}
 \setlength{\parindent}{0pt}
 \allowdisplaybreaks
 \begin{document}
+\small
 """
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
@@ -71,38 +69,14 @@ _SPECIAL = {
 
 
 def latex_file(title: str, programs: Iterable[Statement]) -> str:
-    """Return a document with each program: its formulas, its letters, and what its multipliers say."""
-    sections = "\n".join(_program_section(program) for program in programs)
-    heading = rf"\section*{{{_text(title)}: the programs}}"
-    return f"{_HEAD}\n{heading}\n\n{sections}\n\\end{{document}}\n"
-
-
-def _program_section(program: Statement) -> str:
-    lines = []
-    for place, row in enumerate(program.rows):
-        label = r"\text{s.t.}" if place == 0 else ""
-        multiplier = "" if row.multiplier == "–" else rf" && [{latex_name(row.multiplier)}]"
-        lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier}")
-    lines += [rf"\quad & {condition}" for condition in domains_latex(program)]
-    inner = " \\\\\n".join(lines)
-    rows = f"\\begin{{align*}}\n{inner}\n\\end{{align*}}\n" if lines else ""
-    letters = [_prose(symbol.latex) for symbol in printed_symbols(program)]
-    where = "Where " + "; ".join(letters) + ".\n\n" if letters else ""
-    functions = functions_of(program.letters)
-    items = ""
-    for row in program.rows:
-        if row.multiplier != "–":
-            says = _prose(words_latex(row.says, functions))
-            items += f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
-    prices = f"\\begin{{description}}\n{items}\\end{{description}}\n" if items else ""
-    head = f"\\texttt{{{_text(program.name)}}}. {_text(program.source)}. {_text(size_of(program))}."
-    goal = objective_latex(program)
-    return f"\\subsection*{{{_text(program.title)}}}\n{head}\n\\[\n{goal}\n\\]\n{rows}{where}{prices}"
-
-
-def _prose(latex: str) -> str:
-    """Return a formula with words after it, as words with formulas in them, whose lines break."""
-    return "".join(_text(part) if is_text else f"${part.strip()}$" for is_text, part in pieces(latex))
+    """Return a document with each program as ``polyopt show --format latex`` prints it."""
+    lines = [_HEAD, rf"\section*{{{_text(title)}: the programs}}"]
+    for program in programs:
+        lines.append(rf"\subsection*{{{_text(program.title)}}}")
+        lines.append(rf"\texttt{{{_text(program.name)}}}. {_text(program.source)}.")
+        formulas = latex_of(program).strip("$").replace("{aligned}", "{align*}")  # it breaks across pages
+        lines.append(formulas)
+    return "\n".join([*lines, r"\end{document}", ""])
 
 
 def _text(words: str) -> str:

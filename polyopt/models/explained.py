@@ -22,13 +22,13 @@ def explain_row(
 ) -> SampleExplanation:
     """Explain the label of a row, and the nearest point of another label, in the table's columns.
 
-    X (n, columns) are rows as the model reads them, on which the fidelity is counted, `row` the number of one
-    from 0, `held` the columns that may not change, and `top` the number of columns that are shown.
+    X (n, columns) are rows as the model reads them, `row` the number of one from 0, `held` the columns that
+    may not change, and `top` the number of columns that are shown.
     """
     subject, features = subject_of(model), features_of_table(model, X)
     if not 0 <= row < len(features):
         raise ValueError(f"row must be one of the {len(features)} rows, counted from 0; got {row}")
-    return explain_sample(subject, features[row], held=held, top=top, data=features)
+    return explain_sample(subject, features[row], held=held, top=top)
 
 
 def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: int = 8) -> ModelExplanation:

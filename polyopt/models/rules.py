@@ -13,8 +13,8 @@ from polyopt.explanations.decision_model import DecisionModel
 from polyopt.methods import METHODS, find_method
 from polyopt.models.model import Model
 from polyopt.polytope import Polytope
-from polyopt.polytope.code import Label, Reading, as_python, as_sql
 from polyopt.polytope.rules import as_json, union_rules
+from polyopt.polytope.sql import Label, Reading, as_sql
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,6 @@ class Rules:
         Missing values are filled if the model fills them, and a text that the fit did not see has no term.
         ValueError: steps that no such expression can have, or two polytopes that decide by their difference.
         """
-        return self._code(as_sql)
-
-    def to_python(self) -> str:
-        """Return the source of a function ``classify`` of a mapping from the columns' names to values.
-
-        A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
-        ValueError as of :meth:`to_sql`.
-        """
-        return self._code(as_python)
-
-    def _code(self, written: Callable[..., str]) -> str:
         raw = self.model.raw_units
         if not raw.is_flat:
             raise ValueError(
@@ -145,7 +134,7 @@ class Rules:
                 "polytopes: fit it with an inside_label, or export it to ONNX"
             )
         reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
-        return written(self.polytopes, *self.labels, reading)
+        return as_sql(self.polytopes, *self.labels, reading)
 
     def agreement(self, X: Matrix) -> Agreement:
         """Count the samples, as the model reads them, on which rules and machine agree."""

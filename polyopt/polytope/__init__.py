@@ -1,7 +1,7 @@
 """A convex polytope as its faces: points inside, redundant faces, size, corners, rules.
 
 In the order to read: ``halfspaces`` (linear programs over them; corners and volume), ``polytope`` (the set),
-``rules`` and ``code`` (its faces as sentences, and for other programs); ``projection`` (the nearest point of
+``rules`` and ``sql`` (its faces as sentences, JSON and SQL); ``projection`` (the nearest point of
 a polytope), ``region`` (outsides, unions, differences), ``nearest`` (the nearest point of a region).
 """
 

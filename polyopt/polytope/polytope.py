@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array
 from formulations.language.types import Array, Matrix, MatrixLike, is_sparse
-from polyopt.polytope.code import Label, Reading, as_python, as_sql
 from polyopt.polytope.halfspaces import (
     Ball,
     bounding_box,
@@ -22,6 +21,7 @@ from polyopt.polytope.halfspaces import (
     volume_of,
 )
 from polyopt.polytope.rules import as_json, rules_of, shortened_faces
+from polyopt.polytope.sql import Label, Reading, as_sql
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,13 +268,6 @@ class Polytope:
         Raises ValueError if two features have one name, or SQL cannot hold a name.
         """
         return as_sql([self], inside, outside, Reading.plain(self.names))
-
-    def to_python(self, inside: Label = "inside", outside: Label = "outside") -> str:
-        """Return the source of a function ``classify`` of a mapping from features' names to numbers.
-
-        Raises ValueError if two features have one name.
-        """
-        return as_python([self], inside, outside, Reading.plain(self.names))
 
     def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""

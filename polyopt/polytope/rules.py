@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.types import Array
-from polyopt.polytope.code import Label
+from polyopt.polytope.sql import Label
 
 if TYPE_CHECKING:
     from polyopt.polytope import Polytope

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import numpy as np
 import pytest
+from helpers.sql import labels_by_sql
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import _ovr_decision_function
 
@@ -82,18 +81,11 @@ def test_the_polytope_contains_what_is_predicted_inside(square):
     assert (scaled.contains(GRID) == inside).all()
 
 
-def test_python_and_sql_say_what_predict_says(square):
-    """The exported function and the CASE expression give the machine's label at every grid point."""
+def test_sql_says_what_predict_says(square):
+    """The CASE expression gives the machine's label at every grid point."""
     labels = str(square.inside_label_), str(square.outer_label_)
-    namespace = {}
-    exec(square.polytope_.to_python(*labels), namespace)
     expected = square.predict(GRID).tolist()
-    assert [namespace["classify"]({"x0": a, "x1": b}) for a, b in GRID] == expected
-    with sqlite3.connect(":memory:") as base:
-        base.execute("CREATE TABLE t (x0 REAL, x1 REAL)")
-        base.executemany("INSERT INTO t VALUES (?, ?)", GRID.tolist())
-        found = base.execute(f"SELECT {square.polytope_.to_sql(*labels)} FROM t ORDER BY rowid").fetchall()
-    assert [label for (label,) in found] == expected
+    assert labels_by_sql(square.polytope_.to_sql(*labels), GRID, ["x0", "x1"]) == expected
 
 
 def test_text_and_json_name_the_strictness(square):
@@ -160,9 +152,8 @@ def test_a_face_without_normal_and_offset(closed):
     assert polytope.is_empty == (not closed)
     assert polytope.contains(GRID).any() == closed
     assert polytope.redundant.tolist() == [not closed] * 4 + [closed]
-    namespace = {}
-    exec(polytope.to_python(), namespace)
-    assert (namespace["classify"]({"x0": 0.0, "x1": 0.0}) == "inside") == closed
+    [label] = labels_by_sql(polytope.to_sql(), np.zeros((1, 2)), ["x0", "x1"])
+    assert (label == "inside") == closed
     assert ("always outside" in polytope.rules()) == (not closed)
 
 
@@ -170,7 +161,7 @@ def test_a_face_without_normal_and_offset(closed):
 @pytest.mark.parametrize("double", [False, True], ids=["one-polytope", "two-polytopes"])
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
 def test_rules_of_a_model_say_what_it_predicts(inside, double, scaled):
-    """Rules in the units before a scaler, as labels and Python, decide ties as the model does."""
+    """Rules in the units before a scaler, as labels and SQL, decide ties as the model does."""
     choice = {"inside_label": "both"} if double else {"inside_label": inside}
     scaler = StandardScaler().fit(GRID)  # of mean 0 and variance 4
     X = scaler.transform(GRID) if scaled else GRID
@@ -183,9 +174,7 @@ def test_rules_of_a_model_say_what_it_predicts(inside, double, scaled):
     assert rules.predict(GRID).tolist() == expected
     if double:
         return  # no code has the difference of two polytopes
-    namespace = {}
-    exec(rules.to_python(), namespace)
-    assert [namespace["classify"]({"x0": a, "x1": b}) for a, b in GRID] == expected
+    assert labels_by_sql(rules.to_sql(), GRID, ["x0", "x1"]) == expected
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["inside-first", "inside-second"])

@@ -1,13 +1,13 @@
-"""Rules as SQL, Python and the rest are the model itself; shortened ones say what they cost."""
+"""Rules as SQL and the rest are the model itself; shortened ones say what they cost."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 from helpers.commands import run, worked
+from helpers.sql import labels_by_sql
 
 from polyopt.datasets import load
 from polyopt.models import load_model
@@ -25,35 +25,17 @@ def saved(request, tmp_path_factory):
     return path, request.param, found.X, list(names)
 
 
-def by_sql(text, X, names):
-    """Labels by SQLite."""
-    base = sqlite3.connect(":memory:")
-    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    base.execute(f"CREATE TABLE samples ({columns})")
-    places = ", ".join("?" * len(names))
-    base.executemany(f"INSERT INTO samples VALUES ({places})", X.tolist())
-    return [label for (label,) in base.execute(f"SELECT {text} FROM samples ORDER BY rowid")]
-
-
-def by_python(text, X, names):
-    room = {}
-    exec(text, room)
-    return [room["classify"](dict(zip(names, row, strict=True))) for row in X.tolist()]
-
-
-@pytest.mark.parametrize(("form", "read"), [("sql", by_sql), ("python", by_python)])
-def test_code_gives_the_model_s_labels_on_all_rows(saved, form, read):
+def test_code_gives_the_model_s_labels_on_all_rows(saved):
     path, data, X, names = saved
-    text = worked("rules", path, "--format", form, "--data", data)
+    text = worked("rules", path, "--format", "sql", "--data", data)
     assert f"100.00 % of the {len(X)} samples of {data} ({len(X)} of {len(X)})" in text
-    assert read(text, X, names) == load_model(path).predict(X).tolist()
+    assert labels_by_sql(text, X, names) == load_model(path).predict(X).tolist()
 
 
-@pytest.mark.parametrize(("form", "read"), [("sql", by_sql), ("python", by_python)])
-def test_shortened_code_agrees_as_often_as_it_says(saved, form, read):
+def test_shortened_code_agrees_as_often_as_it_says(saved):
     path, data, X, names = saved
-    text = worked("rules", path, "--format", form, "--terms", 3, "--digits", 2, "--data", data)
-    same = int((np.array(read(text, X, names)) == load_model(path).predict(X)).sum())
+    text = worked("rules", path, "--format", "sql", "--terms", 3, "--digits", 2, "--data", data)
+    same = int((np.array(labels_by_sql(text, X, names)) == load_model(path).predict(X)).sum())
     assert same < len(X)
     assert f"({same} of {len(X)})" in text
 
@@ -125,10 +107,9 @@ def test_two_sides_agree_with_their_difference(tmp_path):
     said = worked("rules", path, "--digits", 12, "--data", "sonar")
     assert "100.00 % of the 208 samples" in said
     assert json.loads(worked("rules", path, "--format", "json"))["polytopes"][1]["faces"]
-    for form in ("sql", "python"):
-        refused = run("rules", path, "--format", form)
-        assert refused.exit_code == 2
-        assert "this model decides by the difference of two polytopes" in refused.output
+    refused = run("rules", path, "--format", "sql")
+    assert refused.exit_code == 2
+    assert "this model decides by the difference of two polytopes" in refused.output
 
 
 HOSTILE = [
@@ -146,8 +127,7 @@ def test_no_name_can_inject():
     polytope = Polytope(rng.normal(size=(3, 5)), [-1.0, -0.5, 0.1], HOSTILE)
     inside, outside = 'it\'s "in"', "out\\'"
     expected = np.where(polytope.contains(X), inside, outside).tolist()
-    assert by_sql(polytope.to_sql(inside, outside), X, HOSTILE) == expected
-    assert by_python(polytope.to_python(inside, outside), X, HOSTILE) == expected
+    assert labels_by_sql(polytope.to_sql(inside, outside), X, HOSTILE) == expected
     assert json.loads(json.dumps(polytope.to_json()))["faces"][0]["terms"][3]["feature"] == HOSTILE[3]
 
 
@@ -201,15 +181,14 @@ def test_texts_and_gaps_are_read_as_the_model_reads_them(odd_table, tmp_path, im
     read[:, [1, 3]] = table[:, [1, 3]]
     labels = load_model(path).predict(read).tolist()
     assert len(set(labels)) == 2
-    sql, python = (worked("rules", path, "--format", form, "--data", odd_table) for form in ("sql", "python"))
+    sql = worked("rules", path, "--format", "sql", "--data", odd_table)
     assert "100.00 % of the 120 samples" in sql
     assert "COALESCE" in sql
-    assert by_sql(sql, table, names) == labels
-    assert by_python(python, table, names) == labels
-    assert by_python(python, read, names) == labels
+    assert labels_by_sql(sql, table, names) == labels
     short = worked("rules", path, "--format", "sql", "--terms", 2, "--data", odd_table)
     assert (
-        f"({sum(a == b for a, b in zip(by_sql(short, cells, names), labels, strict=False))} of 120)" in short
+        f"({sum(a == b for a, b in zip(labels_by_sql(short, cells, names), labels, strict=False))} of 120)"
+        in short
     )
 
 
@@ -221,16 +200,13 @@ def test_without_an_imputer_a_gap_has_no_label(odd_table, tmp_path):
     worked("fit", table, "--method", "cpm", "--faces", 2, "--categorical", "all", "--quiet", "--out", path)
     names, cells = cells_of(table)
     labels = load_model(path).predict(cells).tolist()
-    sql, python = (worked("rules", path, "--format", form) for form in ("sql", "python"))
+    sql = worked("rules", path, "--format", "sql")
     assert "COALESCE" not in sql
-    assert by_sql(sql, cells, names) == labels
-    assert by_python(python, cells, names) == labels
+    assert labels_by_sql(sql, cells, names) == labels
     for j in range(4):
         gap = cells[:1].copy()
         gap[0, j] = None
-        assert by_sql(sql, gap, names) == [None]
-        with pytest.raises(ValueError, match="a value is missing"):
-            by_python(python, gap, names)
+        assert labels_by_sql(sql, gap, names) == [None]
 
 
 def test_what_code_cannot_have_is_refused_in_a_sentence():
@@ -263,9 +239,10 @@ def test_names_on_the_screen_are_text(tmp_path):
 
 def test_missing_values_have_no_label():
     polytope = Polytope([[1.0, 0.0]], [0.0], ["a", "b"])
-    assert by_sql(polytope.to_sql(), np.array([[1.0, 2.0], [np.nan, 2.0]]), ["a", "b"]) == ["outside", None]
-    with pytest.raises(ValueError, match="a value is missing"):
-        by_python(polytope.to_python(), np.array([[np.nan, 2.0]]), ["a", "b"])
+    assert labels_by_sql(polytope.to_sql(), np.array([[1.0, 2.0], [np.nan, 2.0]]), ["a", "b"]) == [
+        "outside",
+        None,
+    ]
 
 
 def test_faces_without_normals_and_many_terms():
@@ -274,12 +251,10 @@ def test_faces_without_normals_and_many_terms():
     wide = Polytope(rng.normal(size=(2, 1200)), [0.0, -1.0])
     X = rng.normal(size=(20, 1200))
     expected = np.where(wide.contains(X), "inside", "outside").tolist()
-    assert by_sql(wide.to_sql(), X, names) == expected
-    assert by_python(wide.to_python(), X, names) == expected
+    assert labels_by_sql(wide.to_sql(), X, names) == expected
     for offset, label in ((1.0, "outside"), (-1.0, "inside")):
         flat = Polytope([[0.0]], [offset])
-        assert by_sql(flat.to_sql(), np.zeros((1, 1)), ["x0"]) == [label]
-        assert by_python(flat.to_python(), np.zeros((1, 1)), ["x0"]) == [label]
+        assert labels_by_sql(flat.to_sql(), np.zeros((1, 1)), ["x0"]) == [label]
 
 
 def test_what_cannot_be_told_is_refused(saved):

@@ -8,6 +8,7 @@ import io
 import numpy as np
 import pytest
 from helpers.commands import run, worked
+from helpers.sql import labels_by_sql
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
@@ -64,10 +65,8 @@ def test_rules_and_their_code_have_the_labels(models):
         assert np.array_equal(rules.predict(T), model.predict(T))
         if rules.decision.kind == "difference":  # two polytopes, which no code has
             continue
-        names: dict[str, object] = {}
-        exec(rules.to_python(), names)
-        rows = [{f"x{j}": value for j, value in enumerate(row)} for row in T.tolist()]
-        assert [names["classify"](row) for row in rows] == model.predict(T).tolist()
+        names = [f"x{j}" for j in range(T.shape[1])]
+        assert labels_by_sql(rules.to_sql(), T, names) == model.predict(T).tolist()
 
 
 def test_predict_writes_the_table(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sqlite3
 import zipfile
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.commands import run
+from helpers.sql import labels_by_sql
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, SplineTransformer, StandardScaler
@@ -180,13 +180,7 @@ def test_a_label_is_the_same_everywhere(label, tmp_path):
     assert text == "".join(f'"{one}"\n' if "\n" in one else f"{one}\n" for one in given)
 
     rules = Rules.of(found)
-    names: dict[str, object] = {}
-    exec(rules.to_python(), names)
-    assert [names["classify"](dict(zip("abc", row, strict=True))) for row in X.tolist()] == given
-    base = sqlite3.connect(":memory:")
-    base.execute("CREATE TABLE samples (a, b, c)")
-    base.executemany("INSERT INTO samples VALUES (?, ?, ?)", X.tolist())
-    assert [one for (one,) in base.execute(f"SELECT {rules.to_sql()} FROM samples ORDER BY rowid")] == given
+    assert labels_by_sql(rules.to_sql(), X, "abc") == given
     assert {rules.to_json()[0][side] for side in ("inside", "outside")} == {label, "other"}
     session = ort.InferenceSession(found.to_onnx().SerializeToString())
     assert session.run(["label"], {session.get_inputs()[0].name: X})[0].tolist() == given
