@@ -109,7 +109,7 @@ from formulations import svm
 from formulations.families import best_intercept, hinge_families
 from formulations.language.arguments import at_least
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_costs, as_data, gram_factor, moments, slacks
+from formulations.language.recovery import as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
 
@@ -271,18 +271,13 @@ def output_bounds(
                 says.format("lower"))  # fmt: skip
     if D is None:
         return svm.Bounds((above, below), parameters={"B": bound})
-    costs = _excess_cost_parameter(D, f.shape[0])
+    costs = svm.cost_parameter(D, f.shape[0], "D")
     slack_above = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
     slack_below = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
     return svm.Bounds(
         (above, slack_above, below, slack_below), costs @ (tau + tau_star), f" + Σ{i} D{i} (τ{i} + τ*{i})",
         {"tau": tau, "tau_star": tau_star}, {"B": bound, "D": costs},
     )  # fmt: skip
-
-
-def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:
-    """Return the costs of a unit beyond B as a parameter named ``D`` of shape (count,)."""
-    return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
 
 
 def bound_multipliers(count: int, B: float, D: ArrayLike | None, i: str = "ᵢ") -> svm.Bounds:
@@ -297,7 +292,7 @@ def bound_multipliers(count: int, B: float, D: ArrayLike | None, i: str = "ᵢ")
     cost = bound * cp.sum(lam + lam_star)
     if D is None:
         return svm.Bounds((above, below), cost, variables=variables, parameters={"B": bound})
-    costs = _excess_cost_parameter(D, count)
+    costs = svm.cost_parameter(D, count, "D")
     cap = Row("tau", lam <= costs, f"λ{i} ≤ D{i}", "tau", "excess over the upper bound")
     cap_star = Row("tau_star", lam_star <= costs, f"λ*{i} ≤ D{i}", "tau_star", "excess over the lower bound")
     rows = above, below, cap, cap_star

@@ -75,9 +75,9 @@ KERNEL_LETTERS = {**LETTERS, "Kᵢⱼ": "the kernel matrix, $k(xᵢ, xⱼ)$"}
 IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kernel"}
 
 
-def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
-    """Return the costs C_i as a parameter named ``C`` of shape (n,)."""
-    return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
+def cost_parameter(C: ArrayLike, n: int, name: str = "C") -> cp.Parameter:
+    """Return the costs C_i as a parameter of shape (n,)."""
+    return cp.Parameter(n, nonneg=True, name=name, value=as_costs(C, n, name=name))
 
 
 def pair_costs(C: cp.Parameter, Z: cp.Parameter) -> cp.Parameter:

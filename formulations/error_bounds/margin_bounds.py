@@ -324,7 +324,7 @@ class LandmarkClasses:
         self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
         self.outputs = np.abs(outputs)
         self._lifted: dict[int, tuple[Landmarks, float, Array, float]] = {}  # cache, by a
-        self._class_h: dict[tuple[int, int], MachineClass] = {}  # cache, by (a, s)
+        self._classes: dict[tuple[str, int, int], MachineClass] = {}  # cache, by (form, a, s)
 
     def _lifted_landmarks(self, a: int) -> tuple[Landmarks, float, Array, float]:
         """Return, for c = 2^a, the landmarks ũ, ‖w̃‖, upper bounds (n_u,) on |f(u_j)|, and the unit of D."""
@@ -335,45 +335,38 @@ class LandmarkClasses:
             self._lifted[a] = landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
         return self._lifted[a]
 
-    def _log_inverse_share(self, a: int, s: int) -> float:
-        """Return ln(δ/δ'), without the term of the radius."""
-        return self.form_penalty + float(log_inverse_weight(a) + log_inverse_weight(s))
-
-    def class_g(self, a: int, s: int) -> MachineClass:
-        """Return the class G of one grid point."""
-        landmarks, norm, outputs, unit = self._lifted_landmarks(a)
-        D = 4.0**s * unit
-        norm_g = sqrt(norm**2 + D * float(outputs @ outputs) / len(outputs))
-        tau = landmarks.tau_at_equal_weights(D)
-        return MachineClass("G", 2.0**a, D, norm_g, tau, self._log_inverse_share(a, s))
-
-    def class_h(self, a: int, s: int) -> MachineClass:
-        """Return the class H of one grid point, with nearly optimal weights p."""
-        if (a, s) not in self._class_h:
+    def grid_class(self, form: Literal["G", "H"], a: int, s: int) -> MachineClass:
+        """Return the class of one grid point; H with nearly optimal weights p."""
+        if (form, a, s) not in self._classes:
             landmarks, norm, outputs, unit = self._lifted_landmarks(a)
             D = 4.0**s * unit
-            optimum = landmarks.minimise_tau(D, tol=1e-4)
-            norm_h = sqrt(norm**2 + D * float(outputs.max() ** 2))
-            gap = 1.0 - sqrt(1.0 - optimum.gap)  # the capacity is proportional to √τ
-            self._class_h[a, s] = MachineClass(
-                "H", 2.0**a, D, norm_h, optimum.tau, self._log_inverse_share(a, s), gap
+            if form == "G":
+                output_square, gap = float(outputs @ outputs) / len(outputs), 0.0
+                tau = landmarks.tau_at_equal_weights(D)
+            else:
+                optimum = landmarks.minimise_tau(D, tol=1e-4)
+                output_square, tau = float(outputs.max() ** 2), optimum.tau
+                gap = 1.0 - sqrt(1.0 - optimum.gap)  # the capacity is proportional to √τ
+            # ln(δ/δ'), without the term of the radius
+            log_inverse_share = self.form_penalty + float(log_inverse_weight(a) + log_inverse_weight(s))
+            self._classes[form, a, s] = MachineClass(
+                form, 2.0**a, D, sqrt(norm**2 + D * output_square), tau, log_inverse_share, gap
             )
-        return self._class_h[a, s]
+        return self._classes[form, a, s]
 
     def best_class_g(self, sample: Sample, centre: int) -> tuple[int, int]:
         """Return (a, s) of the class G with the smallest bound, for the five values of a around `centre`."""
         points = product(range(centre - 2, centre + 3), _EXPONENTS_OF_D)
-        return min(points, key=lambda point: sample.total(self.class_g(*point)))
+        return min(points, key=lambda point: sample.total(self.grid_class("G", *point)))
 
     def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
         """Return a locally best class H, by steps from `start` to the best neighbour."""
-        current = self.class_h(*start)
-        while True:
-            start = min(_neighbours(*start), key=lambda point: sample.total(self.class_h(*point)))
-            neighbour = self.class_h(*start)
-            if sample.total(neighbour) >= sample.total(current):
-                return current
-            current = neighbour
+        point, best = None, start
+        while best != point:
+            point = best
+            candidates = (point, *_neighbours(*point))
+            best = min(candidates, key=lambda place: sample.total(self.grid_class("H", *place)))
+        return self.grid_class("H", *best)
 
 
 def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
@@ -465,7 +458,7 @@ def margin_bound(
     if form != "F":
         classes = LandmarkClasses(landmarks, norm, b, values, form_penalty)
         point = classes.best_class_g(sample, round(np.log2(found["F"].constant)))
-        found["G"] = classes.class_g(*point)
+        found["G"] = classes.grid_class("G", *point)
         if form != "G":
             found["H"] = classes.best_class_h(sample, point)
     considered = found.values() if form == "best" else (found[form],)

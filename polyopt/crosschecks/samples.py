@@ -1,11 +1,8 @@
 """Small random data of the cross-checks."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from formulations import svm
-from formulations.language.program import Program
 from formulations.language.solution import Solution
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Vector
@@ -55,9 +52,3 @@ def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vect
 def rbf(X: Vector) -> Vector:
     """Return the Gaussian kernel between samples, (n, n)."""
     return np.asarray(Kernel("rbf", 0.4, 3, 0.0)(X))
-
-
-def central_slope(program: Callable[[float], Program], at: float, h: float = 1e-4) -> float:
-    """Approximate the slope of a program's optimum in a parameter by central differences."""
-    low, high = (program(at + change).solve().objective for change in (-h, h))
-    return (high - low) / (2.0 * h)

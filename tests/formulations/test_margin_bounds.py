@@ -219,31 +219,31 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
         V, L = square_kernel(U, c), square_kernel(X, c)
         D = 4.0**k / (V**2).sum(axis=1).mean()
         outputs, own = U @ w + b, w @ w + (b / c) ** 2
-        for of, form, hold in (
-            (held.class_g(a, k), "G", (outputs**2).mean()), (held.class_h(a, k), "H", (outputs**2).max())
-        ):  # fmt: skip
+        for form, hold in (("G", (outputs**2).mean()), ("H", (outputs**2).max())):
+            of = held.grid_class(form, a, k)
             assert (of.form, of.constant, of.D) == (form, c, pytest.approx(D))
             assert of.norm == pytest.approx(sqrt(own + D * hold))
             assert of.log_inverse_share == pytest.approx(0.25 + prior(a) + prior(k))
-        assert held.class_g(a, k).tau == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
+        assert held.grid_class("G", a, k).tau == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
         least = Landmarks.linear(L, V).minimise_tau(D, 1e-9).tau
         assert (
             least * (1 - 1e-7)
-            <= held.class_h(a, k).tau
-            <= least / (1 - held.class_h(a, k).gap) ** 2 * (1 + 1e-7)
+            <= held.grid_class("H", a, k).tau
+            <= least / (1 - held.grid_class("H", a, k).gap) ** 2 * (1 + 1e-7)
         )
-        assert 0.0 <= held.class_h(a, k).gap <= 1e-4
-        assert held.class_h(a, k) is held.class_h(a, k)
+        assert 0.0 <= held.grid_class("H", a, k).gap <= 1e-4
+        assert held.grid_class("H", a, k) is held.grid_class("H", a, k)
     for near in (0, 2):
-        averages = {(a, k): held.class_g(a, k) for a in range(near - 2, near + 3) for k in range(-12, 13)}
+        averages = {
+            (a, k): held.grid_class("G", a, k) for a in range(near - 2, near + 3) for k in range(-12, 13)
+        }
         chosen = held.best_class_g(sample, near)
         assert total(averages[chosen]) == pytest.approx(min(map(total, averages.values())))
     start = held.best_class_g(sample, 0)
     best = held.best_class_h(sample, start)
-    assert total(best) <= total(held.class_h(*start))
-    (a, k) = next(place for place, of in held._class_h.items() if of is best)
-    assert {*_neighbours(a, k)} <= {*held._class_h}
-    assert total(best) <= min(total(held.class_h(*near)) for near in _neighbours(a, k))
+    assert total(best) <= total(held.grid_class("H", *start))
+    (a, k) = next(place for (_, *place), of in held._classes.items() if of is best)
+    assert total(best) <= min(total(held.grid_class("H", *near)) for near in _neighbours(a, k))
 
 
 def test_constants_are_tried_to_both_ends_of_their_grid():
