@@ -247,7 +247,7 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
     return Ball(0.0) if bound.lower <= 0.0 else bound
 
 
-def row_blocks(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:
+def row_blocks(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Any]]:
     """Yield blocks of rows of X - shift (X if None); callers count the rounding of the difference."""
     for start in range(0, X.shape[0], _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)
