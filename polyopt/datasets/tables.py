@@ -31,7 +31,6 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no n
 _LIMITS = np.iinfo(np.int64)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie
-_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re.IGNORECASE)
 _NO_LABEL = ("", "nan")  # in small letters
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
@@ -163,8 +162,6 @@ def separator_of(source: Source, given: str | None) -> str:
                 f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
             )
         return separator
-    if (named := _separator_line(source)) is not None:
-        return named
     lines = [line for line in source.beginning().splitlines() if line.strip()][:20]
 
     def score(separator: str) -> tuple[int, int, int]:
@@ -181,16 +178,6 @@ def separator_of(source: Source, given: str | None) -> str:
     return max(_SNIFFED, key=score)
 
 
-def _separator_line(source: Source) -> str | None:
-    """Return the separator that a first line such as ``sep=;`` of a spreadsheet names, or None."""
-    with source.text() as stream:
-        try:
-            found = _SEPARATOR_LINE.fullmatch(stream.readline(16))
-        except UnicodeDecodeError:
-            return None
-    return None if found is None else found[1]
-
-
 def first_cells(source: Source, separator: str | None = None) -> list[str]:
     """Return the cells of the first row that is not blank, if any; `separator` as in :func:`read_csv`."""
     return next(records(source, separator_of(source, separator)), (0, 0, []))[2]
@@ -198,18 +185,17 @@ def first_cells(source: Source, separator: str | None = None) -> list[str]:
 
 def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str]]]:
     """Yield first and last line number, and stripped cells, of every row that is not blank."""
-    skipped = int(_separator_line(source) is not None)
     with source.text() as stream:
-        reader = csv.reader(islice(stream, skipped, None), strict=True, delimiter=separator)
-        previous = skipped
+        reader = csv.reader(stream, strict=True, delimiter=separator)
+        previous = 0
         try:
             for row in reader:
-                first, previous = previous + 1, reader.line_num + skipped
+                first, previous = previous + 1, reader.line_num
                 cells = list(map(str.strip, row))
                 if cells not in ([], [""]):
                     yield first, previous, cells
         except csv.Error as error:
-            kind = text_kind(source) if previous == skipped else ""
+            kind = text_kind(source) if previous == 0 else ""
             raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error

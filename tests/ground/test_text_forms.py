@@ -195,32 +195,6 @@ def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
 
 # -- tables ----------------------------------------------------------------------------------------
 
-TABLE = [["a", "b", "label"], ["1.5", "2", "yes"], ["3", "4", "no"], ["5", "6", "yes"]]
-
-
-@pytest.mark.parametrize("header", [True, False], ids=["header", "no header"])
-@pytest.mark.parametrize(
-    ("begin", "separator", "end"),
-    [("sep=%s", ";", "\n"), ("sep=%s", "\t", "\r\n"), ("\ufeffSEP=%s", ",", "\n"), ('"sep=%s"', "|", "\r\n")],
-    ids=["semicolon", "tab", "mark", "quoted"],
-)
-def test_a_line_that_tells_the_separator_is_read(tmp_path, begin, separator, end, header):
-    """A spreadsheet's first line ``sep=;`` tells the separator, and is no row."""
-    lines = [begin % separator] + [separator.join(row) for row in TABLE[not header :]]
-    (tmp_path / "table.csv").write_bytes(end.join([*lines, ""]).encode())
-    found = read_csv(tmp_path / "table.csv")
-    assert found.X.tolist() == [[1.5, 2.0], [3.0, 4.0], [5.0, 6.0]]
-    assert found.y.tolist() == ["yes", "no", "yes"]
-    assert found.feature_names == (("a", "b") if header else None)
-
-
-@pytest.mark.parametrize("cell", ["x", ""], ids=["text", "gap"])
-def test_lines_are_counted_from_the_one_that_tells_the_separator(tmp_path, cell):
-    """A broken cell is named by the line of the file."""
-    (tmp_path / "table.csv").write_text(f"sep=;\na;b;label\n1;2;yes\n{cell};4;no\n")
-    with pytest.raises(DataFileError, match=r"table\.csv, line 4: column 'a'"):
-        read_csv(tmp_path / "table.csv")
-
 
 @pytest.mark.parametrize(
     ("content", "target", "X", "y", "names"),
