@@ -119,16 +119,15 @@ class Crew(ABC):
 class Local(Crew):
     """The executor of blocks in this process.
 
-    threads: True if the blocks are distributed over several threads.
-    loaded: ``loaded(number, call_block)`` loads the samples of a block, then returns ``call_block()``.
+    loaded: ``loaded(number, call_block)`` loads the samples of a block, then returns ``call_block()``. Such
+        blocks are distributed over threads; None if the blocks have their samples.
     """
 
     def __init__(
-        self, blocks: Sequence[Logged], *, threads: bool = False,
-        loaded: Callable[[int, Callable[[], Any]], Any] | None = None,
-    ):  # fmt: skip
+        self, blocks: Sequence[Logged], loaded: Callable[[int, Callable[[], Any]], Any] | None = None
+    ):
         super().__init__()
-        self.blocks, self._threads, self._loaded = blocks, threads, loaded
+        self.blocks, self._loaded = blocks, loaded
 
     @property
     def count(self) -> int:
@@ -146,6 +145,5 @@ class Local(Crew):
 
             return call_block() if self._loaded is None else self._loaded(number, call_block)
 
-        if self._threads:
-            return run_blocks(compute, range(self.count))
-        return [compute(number) for number in range(self.count)]
+        numbers = range(self.count)
+        return list(map(compute, numbers)) if self._loaded is None else run_blocks(compute, numbers)

@@ -102,7 +102,7 @@ class ThreadExecutor(Executor):
             finally:
                 nonempty[index].detach()
 
-        return Local(nonempty, threads=True, loaded=run_loaded)
+        return Local(nonempty, run_loaded)
 
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],

@@ -151,7 +151,7 @@ def test_estimators_load_at_most_sixty_modules():
     """Of this package: certificates' files, the checker, polytopes and methods are loaded when asked for."""
     script = (
         "import importlib, sys\n"
-        "ours = lambda: [name for name in sys.modules if name.partition('.')[0] in ('polyopt', 'formulations')]\n"
+        "ours = lambda: [m for m in sys.modules if m.partition('.')[0] in ('polyopt', 'formulations')]\n"
         f"for name in {sorted(ESTIMATORS)}:\n"
         "    for module in ours():\n"
         "        del sys.modules[module]\n"
