@@ -146,7 +146,9 @@ class PolytopeProblem(AlternatingProblem):
         else:
             solver.begin_at(solver.W, caps)
         first_step, status = solver.steps, Status.SOLVED
-        if solver.solve(self.options.exact_gap, clock):
+        if self._can_move_early(solver, assignment, clock):
+            status = Status.INACCURATE
+        elif solver.solve(self.options.exact_gap, clock):
             solver.polish(clock)
         else:
             status = Status.TIME_LIMIT if clock.is_over else Status.STALLED
@@ -154,6 +156,10 @@ class PolytopeProblem(AlternatingProblem):
             status, {"W": solver.faces}, {"margin": solver.alpha}, solver.primal, solver.dual,
             solver="alternating, interior point", iterations=solver.steps - first_step,
         )  # fmt: skip
+
+    def _can_move_early(self, solver: FixedAssignmentSolver, assignment: Assignment, clock: Clock) -> bool:
+        """True if a round may end at a point before the optimum, from which positives move; never here."""
+        return False
 
     def _solve_together(self, assignment: Assignment, Z: Vector, clock: Clock) -> Solution:
         """Return the optimum of all faces as one program; Z (n, K) is the assignment as a matrix.

@@ -15,11 +15,12 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.types import Matrix, Vector
-from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.alternating import PolytopeProblem, reassigned
 from polyopt.cpm.dual import DualProblem
-from polyopt.optim.rounds import run_rounds
+from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
+from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
-_START_TOL = 1e-2  # relative gap of the runs without penalty
+_START_TOL = 1e-2  # relative gap of the runs without penalty, and at which a round may end
 
 
 class PenalisedProblem(PolytopeProblem):
@@ -39,3 +40,13 @@ class PenalisedProblem(PolytopeProblem):
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return np.asarray(solution["assignment"])
+
+    def _can_move_early(
+        self, solver: FixedAssignmentSolver, assignment: NDArray[np.int64], clock: Clock
+    ) -> bool:
+        """True if the round has lowered the objective, and some positive can lower its hinge."""
+        before = solver.primal
+        solver.solve(_START_TOL, clock)
+        has_fallen = solver.primal < (1.0 - MIN_REL_DECREASE) * before
+        moved = reassigned(solver.scores, self.y, assignment, self.options.min_hinge_decrease)
+        return has_fallen and bool((moved != assignment).any())
