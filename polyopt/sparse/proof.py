@@ -106,7 +106,6 @@ def solve_integer_program(
     def record(point: Solution) -> None:
         bound = float(point.bound or 0.0)
         history.append({"seconds": clock.seconds, "objective": point.objective, "bound": bound})
-        tell(history[-1])
 
     if start is None:
         result = program.solve(time_limit=clock.left, mip_rel_gap=options.exact_gap)
@@ -114,6 +113,7 @@ def solve_integer_program(
         bound, multipliers = relaxation.bound, relaxation["margin"]
     else:
         record(start)
+        tell(history[-1])
         result, point = start, {name: start[name] for name in program.variables}
         if start.status is not Status.INTERRUPTED:
             result = program.solve(

@@ -61,27 +61,6 @@ def labelled(path, *labels):
     return path
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        ("yes", "Yes"),
-        ("1", "1.0"),
-        ("001", "1"),
-        ("1e3", "1000"),
-        ("é", "e\u0301"),
-        ("a b", "a  b"),
-        ("-1.0", "-1.00"),
-    ],
-)
-def test_labels_that_may_be_meant_as_one_are_told_and_stay_two(tmp_path, labels):
-    with pytest.warns(UserWarning, match="are two classes, but may be meant as one") as told:
-        found = read_csv(labelled(tmp_path / "t.csv", *labels))
-    assert len(set(found.y)) == 2
-    assert str(told[0].message).isascii(), "what looks alike is written out"
-    done = run("fit", tmp_path / "t.csv", "--method", "svm", "-q")
-    assert (done.exit_code, done.stderr.count("are two classes")) == (0, 1)
-
-
 def test_a_column_of_measurements_as_label_is_told_before_its_pairs_are_fitted(tmp_path):
     numbers = [f"{k * 0.37:.3f}" for k in range(24)]
     told = refused("fit", labelled(tmp_path / "t.csv", *numbers), "-q")
@@ -92,11 +71,6 @@ def test_a_column_of_measurements_as_label_is_told_before_its_pairs_are_fitted(t
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.csv", b"# made by x\na,b,y\n1,2,a\n", "seems to be a comment, which is not read: remove it"),
-        ("t.json", b'{"a":1,"y":2}\n{"a":2,"y":1}\n', "line 1: ',' expected after '\"'; it seems to be JSON"),
-        ("t.json", b'[{"a": 1, "y": 2}]', "holds a header and no rows; it seems to be JSON: save it as CSV"),
-        ("t.arff", b"@relation x\n@attribute a numeric\n", "it seems to be ARFF"),
-        ("t.html", b"<!DOCTYPE html>\n<p>\n", "it seems to be HTML or XML"),
         ("t.parquet", b"PAR1\xff\xfe\n", "a Parquet file"),
         ("t.npy", b"\x93NUMPY\x01\n", "an array of NumPy"),
         ("t.csv", b"y,a,b\nk,1,2\nl,3,4\n", "column 'y' (option categorical or, of the labels, target)"),

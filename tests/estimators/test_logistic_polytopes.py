@@ -284,8 +284,6 @@ def test_the_search_weighs_samples_as_copies(ring):
 def test_settings_of_the_search_that_are_none_are_refused(ring, setting, says):
     with pytest.raises(ValueError, match=says):
         LogisticSearch(**setting).fit(*ring)
-    with pytest.raises(TypeError, match=r"max_numbers.*numbers="):
-        LogisticSearch(max_numbers=20)
 
 
 def test_a_part_of_a_split_is_not_counted_with_the_whole_of_it():

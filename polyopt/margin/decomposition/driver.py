@@ -281,8 +281,7 @@ class _Run:
         state = self._state
         while True:
             view = self._view()
-            iteration = self._history.iteration
-            is_due = iteration > 0 and iteration % self._options.sets_per_record == 0  # a record, shrinking
+            is_due = self._history.iteration % self._options.sets_per_record == 0  # a record, and shrinking
             if view.violation <= target:
                 if not state.unshrink(target):  # no sample that was set aside violates optimality
                     return Status.SOLVED

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from formulations.families import Families, Pieces
-from formulations.language.clock import Clock
+from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
 from polyopt.base.progress import tell
@@ -700,7 +700,10 @@ class History:
     def solution(self, status: Status) -> Solution:
         """Return the solution, with w and b scaled as in :meth:`Dual.values`."""
         state, beta, g, dual = self._state, self._state.beta, self._state.g, self._state.dual
-        self.record(state.violation())
+        try:
+            self.record(state.violation())
+        except KeyboardInterrupt:
+            status = interrupted()
         b = state.intercept()
         factor = dual.families.shrink(g + b)
         values = state.values()
