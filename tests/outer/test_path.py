@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from formulations import rmm, svm
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
-from polyopt import SVM, Claim, Kernel, datasets, rmm_path
+from polyopt import Claim, Kernel, datasets, rmm_path
 from polyopt.linalg.kernels import SampleGram
 from polyopt.margin import interior_point
 from polyopt.margin.certify import certify_rmm
@@ -69,9 +69,6 @@ def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
     assert warm[-1].history[-1]["rows"] < sum(solution.history[-1]["rows"] for solution in cold)
 
 
-def test_a_warm_start_is_refused_with_a_remedy():
-    with pytest.raises(TypeError, match="no parameter 'warm_start': rmm_path starts"):
-        SVM(warm_start=True)
 
 
 def test_sparse_and_dense_paths_agree(blobs):
