@@ -324,6 +324,7 @@ class LogisticPolytopes(FaceClassifier):
         row, face = np.nonzero(self._owners.other_class(self._y))
         multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
+        # The multiplier is 0 up to rounding, below half of the cost, or above.
         is_weak = [multiplier <= 1e-9 * cost, multiplier < 0.5 * cost]
         return pd.DataFrame(
             {

@@ -454,10 +454,13 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         for n in _knot_numbers(self.n_knots):
             hinges[n] = Hinges(n).set_output(transform="default")
             features, penalties[n], knots[n] = samples, penalty, None
-            if n:  # a hinge has the sign and the group of its feature
-                features, knots[n] = hinges[n].fit_transform(samples), hinges[n].n_knots_
-                counts, columns = [len(each) for each in hinges[n].knots_], np.arange(samples.shape[1])
-                penalties[n] = penalty.of_features(np.append(columns, np.repeat(columns, counts)))
+            if n:
+                features = hinges[n].fit_transform(samples)
+                knots[n] = hinges[n].n_knots_
+                # A hinge has the sign and the group of its feature.
+                columns = np.arange(samples.shape[1])
+                hinge_counts = [len(each) for each in hinges[n].knots_]
+                penalties[n] = penalty.of_features(np.append(columns, np.repeat(columns, hinge_counts)))
             parts[n] = [_parts(features, codes, weights, penalties[n], *rows) for rows in splits]
         pair_weight = float(2.0 * weights.sum() / (codes.max() + 1))  # mean weight of two of the classes
         search = Search(
