@@ -41,14 +41,15 @@ class Options:
     lbfgs_pairs: int = 10  # pairs of steps and gradient differences that the compiled L-BFGS stores
     products_per_call: float = 1e8  # multiplications between checks of the clock: about 0.1 s
     norm_softness: float = 1e-2  # ε of a group's norm, sqrt(Σ w² + ε²), in features of deviation 1
-    last_softness: float = 0.3  # t after the first descent, in elimination and on paths
+    last_softness: float = 0.3  # t after the first descent of a path: of `refit` and of `saliency`
     first_max_iter: int = 40  # iterations of a path's first descent, at each softness
     refit_max_iter: int = 20  # iterations of a descent that starts near a minimum
-    kept_fraction: float = 0.85  # of the nonzero numbers, by a step of elimination
+    kept_fraction: float = 0.85  # fraction of the nonzero numbers that a step of elimination leaves
 
 
 OPTIONS = Options()
 
+# Samples, penalties and units; faces, pulls and scores are work space.
 _SAMPLES = (
     "columns: f8 (m, n); y: f8 (n); c: f8 (n); entries: f8 (K, e); ridges: f8 (e); scale: f8 (e); "
     "middle: f8 (m); faces!: f8 (K, e); pulls!: f8 (K, e); scores!: f8 (K, t); first: i8; softness: f8"
@@ -57,7 +58,8 @@ _SAMPLES = (
 # L-BFGS from v: at most len(values) iterations, whose objectives are written to `values`; returns their
 # number. value (1,) and g are the objective and the gradient at v; value is NaN at the first call. counts
 # (3,): pairs stored, position of the next pair, and 1 once the descent has ended. steps and bends (p, v) are
-# the stored steps and gradient differences, products (p,) their inner products.
+# the stored steps and gradient differences, products (p,) their inner products. shares and room are work
+# space.
 _descend = kernel(
     "descend_faces",
     "v!: f8 (v); g!: f8 (v); value!: f8 (o); counts!: i8 (h); steps!: f8 (p, v); bends!: f8 (p, v); "
@@ -99,22 +101,24 @@ def lbfgs(
     report: Report | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Run the compiled L-BFGS. Arguments are as in :func:`descend`; W is 0 outside of ``problem.entries``."""
-    units, size, pairs, samples = problem.units, W.size, OPTIONS.lbfgs_pairs, _samples(problem)
-    v, counts = units.scaled(W).ravel(), np.zeros(3, dtype=np.int64)
-    state = (
-        v, np.empty(size), np.full(1, np.nan), counts, *np.empty((2, pairs, size)), np.empty(pairs),
-        np.empty(pairs), np.empty((3, size)),
-    )  # fmt: skip
+    units, size, pairs = problem.units, W.size, OPTIONS.lbfgs_pairs
+    v, gradient, value = units.scaled(W).ravel(), np.empty(size), np.full(1, np.nan)
+    counts = np.zeros(3, dtype=np.int64)
+    steps, gradient_differences = np.empty((2, pairs, size))
+    products, shares = np.empty((2, pairs))
+    room = np.empty((3, size))
+    state = (v, gradient, value, counts, steps, gradient_differences, products, shares, room)
+    samples = _samples(problem)
     max_steps_per_call = max(1, int(OPTIONS.products_per_call / (len(problem.y) * size + 1)))
     iterations, values = 0, np.empty(min(max_steps_per_call, max_iter))
     try:
         while iterations < max_iter:
             values_left = values[: max_iter - iterations]
-            steps = _descend(*state, values_left, *samples, problem.owners.count_minus, softness, tol)
-            iterations += steps
+            made = _descend(*state, values_left, *samples, problem.owners.count_minus, softness, tol)
+            iterations += made
             if report is not None:
-                for value in values[:steps].tolist():
-                    report(value)
+                for objective in values[:made].tolist():
+                    report(objective)
             if counts[2] or clock.is_over:
                 break
     except KeyboardInterrupt:
@@ -123,11 +127,12 @@ def lbfgs(
 
 
 def _samples(problem: FaceLoss) -> tuple[Array, ...]:
-    """Return the samples, penalties and units as the kernels take them, and three work arrays."""
+    """Return the kernels' arguments `_SAMPLES`, from `columns` to the work arrays."""
     arrays = problem.X.T, problem.y, problem.c, problem.entries
-    tile_rows = 256  # as in native/tiles.h
-    work = np.empty(problem.shape), np.empty(problem.shape), np.empty((problem.shape[0], tile_rows))
     contiguous = (np.ascontiguousarray(values, dtype=float) for values in arrays)
+    tile_rows = 256  # as in native/tiles.h
+    n_faces = problem.shape[0]
+    work = np.empty(problem.shape), np.empty(problem.shape), np.empty((n_faces, tile_rows))
     return *contiguous, problem.ridges, *problem.units, *work
 
 
@@ -137,8 +142,11 @@ def _lbfgs_b(
 ) -> tuple[Array, int]:  # fmt: skip
     """Run scipy's L-BFGS-B on the entries v that may differ from 0, or on x = (v⁺, v⁻) with an ℓ1 penalty."""
     free, units, penalty = problem.entries, problem.units, problem.entry_penalty
-    point, V, iterations = units.scaled(problem.allowed(W))[free], np.zeros(problem.shape), 0
+    point = units.scaled(problem.allowed(W))[free]  # after the last complete step
+    V = np.zeros(problem.shape)
+    iterations = 0
     l1_weights = (np.minimum(penalty.up, penalty.down) / units.scale)[free]
+    # An infinite threshold forbids a sign.
     lower = np.where(np.isinf(penalty.down[free]), 0.0, -np.inf)
     upper = np.where(np.isinf(penalty.up[free]), 0.0, np.inf)
     n, is_split, has_groups = len(point), problem.penalty.l1 > 0.0, problem.penalty.group > 0.0
@@ -238,6 +246,7 @@ def _reduced_support(W: Array, increase: Array, max_numbers: int, knots: Array |
     faces_using = support.sum(axis=0)
     feature_knots = np.zeros(support.shape[1], dtype=int) if knots is None else np.asarray(knots, dtype=int)
     count = count_numbers(W, knots)
+    # Numbers that the removal of a weight drops, if it is the first one to go.
     dropped_numbers = 1 + np.where(faces_using == 1, feature_knots, 0)
     order = np.argsort(increase / dropped_numbers, axis=None)[: int(support.sum())]
     for k, j in zip(*np.unravel_index(order, support.shape), strict=True):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def owners_of(n_faces: object) -> Owners:
-    """Return the numbers of faces of the classes, from one number for both or one for each."""
+    """Return the numbers of faces of the classes, from one number for both or a pair of numbers."""
     if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
         return Owners(int(n_faces), int(n_faces))
     if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
@@ -55,10 +55,11 @@ class LogisticPolytopes(FaceClassifier):
     class of the face with the largest score is predicted. Minimises the negative log-likelihood plus
     ``ridge/2 Σ ||w||²``, a hundredth of that for the biases and, by `penalty`, ``l1 Σ |w|`` and ``group``
     times the norms of the features' weights over all faces (:mod:`formulations.logistic_polytopes`). One face
-    against none is logistic regression. If one class has at most one face, the other class is outside of a
-    polytope. If both have several, the region of the class with fewer faces, which is called the class
-    inside, is a union of polytopes (``polytopes_``). The problem is not convex if a class has more than one
-    face.
+    against none is logistic regression. The problem is not convex if a class has more than one face.
+
+    The class with fewer faces, or ``classes_[0]`` if both have equally many, is called the class inside. If
+    that class has at most one face, its region is a polytope (``polytope_``), else a union of polytopes
+    (``polytopes_``).
 
     Parameters
     ----------
@@ -151,9 +152,10 @@ class LogisticPolytopes(FaceClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
+        penalty = self.penalty or FacePenalty()
         for name, default in FacePenalty().get_params().items():
-            is_taken = name in ("l1", "signs", "group", "feature_groups")
-            if not is_taken and getattr(self.penalty or FacePenalty(), name) != default:
+            is_supported = name in ("l1", "signs", "group", "feature_groups")
+            if not is_supported and getattr(penalty, name) != default:
                 raise ValueError(f"LogisticPolytopes has no {name}: leave penalty__{name} at {default!r}")
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
@@ -220,7 +222,8 @@ class LogisticPolytopes(FaceClassifier):
         W = solution["W"][free]
         self.W_, self.b_ = W[:, :-1], W[:, -1]
         self._is_plus = self._owners.classes[free] > 0
-        self._side = 1.0 if self._owners.minus <= self._owners.plus else -1.0
+        inside_is_minus = self._owners.minus <= self._owners.plus  # classes_[0] has the label -1
+        self._side = 1.0 if inside_is_minus else -1.0
 
     # -- predictions ---------------------------------------------------------------------------
 
@@ -241,8 +244,9 @@ class LogisticPolytopes(FaceClassifier):
         return count_numbers(np.column_stack([self.W_, self.b_]), self._knots)
 
     def _binary_scores(self, X: Any) -> Array:
-        outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
-        plus, minus = (s.max(axis=1) if s.size else 0.0 for s in (outputs[:, first:], outputs[:, :first]))
+        outputs = self._scores_of_faces(X)
+        n_minus = int(np.sum(~self._is_plus))
+        minus, plus = (s.max(axis=1) if s.size else 0.0 for s in np.split(outputs, [n_minus], axis=1))
         return np.asarray(plus - minus)
 
     def _faces_of(self, plus: bool) -> Array:
@@ -266,6 +270,7 @@ class LogisticPolytopes(FaceClassifier):
         )
 
     def _label(self, outside: bool) -> Any:
+        """Return the class outside or inside; here the class inside may have several polytopes."""
         check_is_fitted(self)
         if not self._is_binary:
             raise AttributeError("a class inside is of two classes: ask the machines in estimators_")
@@ -319,6 +324,7 @@ class LogisticPolytopes(FaceClassifier):
         row, face = np.nonzero(self._owners.other_class(self._y))
         multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
+        # The multiplier is 0 up to rounding, below half of the cost, or above.
         is_weak = [multiplier <= 1e-9 * cost, multiplier < 0.5 * cost]
         return pd.DataFrame(
             {

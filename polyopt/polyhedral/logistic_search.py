@@ -1,10 +1,11 @@
 """Model selection for logistic polytopes: faces, ridge, knots and number of weights, by validation samples.
 
 A candidate is a setting of the hyperparameters (:class:`Candidate`). Its structure is its number of knots and
-the numbers of faces of the two classes. A split divides the samples into a training and a validation part,
-and candidates are compared by the log loss of the validation samples. A path is a sequence of candidates of
-one structure, each of which is the warm start of the next: first the ridge rises, and then weights are
-removed, those first whose removal raises the loss the least.
+the numbers of faces of the two classes. The numbers of a fit are its nonzero weights and biases, and the
+knots in use. A split divides the samples into a training and a validation part, and candidates are compared
+by the log loss of the validation samples. A path is a sequence of candidates of one structure, each of which
+is the warm start of the next: first the ridge rises, and then weights are removed, those first whose removal
+raises the loss the least.
 
 :class:`Search` fits candidates on the splits, in three rounds; :class:`LogisticSearch` is the estimator.
 """
@@ -58,7 +59,7 @@ class Options:
     first_round_samples: int = 3000  # largest training part of the first round, which only ranks structures
     one_split_min_samples: int = 3000  # number of samples from which the default is one split
     validation_fraction: float = 0.25  # fraction of the samples for validation if there is one split
-    three_folds_min_samples: int = 1000  # number from which it is three folds; below, five folds
+    three_folds_min_samples: int = 1000  # number of samples from which it is three folds; below, five
     max_faces_always_tried: int = 4  # number of faces up to which the first round does not stop early
     second_round_structures: int = 3  # besides the best ones for each number of knots
     third_round_structures: int = 2  # likewise
@@ -75,7 +76,7 @@ class Candidate(NamedTuple):
     n_faces: tuple[int, int]  # numbers of faces of the classes -1 and +1
     ridge: float  # ρ of a fit to all samples; on a split it is multiplied by the weight in training
     n_knots: int = 0  # number of knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`)
-    numbers: int | None = None  # largest number of nonzero weights, biases and knots; None: no limit
+    numbers: int | None = None  # largest number of nonzero weights, biases and knots; None: none is removed
 
 
 class Part(NamedTuple):
@@ -99,12 +100,15 @@ class Fit(NamedTuple):
 
 @dataclass
 class Search:
-    """Fits of candidates on splits, and the three rounds that choose the candidates."""
+    """Fits of candidates on splits, and the three rounds that choose the candidates.
+
+    The methods that take `splits` (indices) use the candidates' fits on these splits.
+    """
 
     parts: dict[int, list[list[Part]]]  # by number of knots: for each split, a part for each pair of classes
     knots: dict[int, Array | None]  # by number of knots: knots in each feature
     splits: Sequence[int]  # indices of the splits
-    first: int  # index of the split of the first round
+    first: int  # index of the split of the first round, in `splits` or one further
     weight: float  # total weight of a pair of classes, of which ridges are multiples
     max_faces: int
     max_numbers: int | None
@@ -154,8 +158,9 @@ class Search:
     def best(self) -> Candidate | None:
         """Return the best candidate within the limit of numbers, by all splits or else by the first.
 
-        Of the candidates of its path that are not worse by a standard error it is the one with most weights:
-        the smallest of many losses is small partly by chance, which is no reason to remove weights.
+        The candidate with the lowest loss gives way to the one with most numbers among those that differ from
+        it in the removed weights only and are not worse by a standard error: the smallest of many losses is
+        small partly by chance, which is no reason to remove weights.
         """
         for splits in (self.splits, [self.first]):
             small = [
@@ -190,9 +195,9 @@ class Search:
     # -- rounds ------------------------------------------------------------------------------
 
     def _try_structures(self) -> None:
-        """Fit every structure on the first split, with doubled numbers of faces.
+        """Fit every structure on the split of the first round, with 1, 2, 4, ... faces.
 
-        Beyond ``max_faces_always_tried`` this stops once the loss no longer falls by a standard error.
+        Beyond ``max_faces_always_tried`` faces this stops once the loss no longer falls by a standard error.
         """
         splits = [self.first]
         for n_knots in self.parts:
@@ -211,16 +216,21 @@ class Search:
         """Return the best candidates with all weights, of `count` structures and for each number of knots."""
         dense = [c for c in self.fitted_on(splits) if c.numbers is None]
         ranked = sorted(dense, key=lambda c: self.loss(c, splits))
+        # The last candidate of a key stays in a dict: in reversed order, that is the best one.
         of_structure = {(c.n_knots, c.n_faces): c for c in reversed(ranked)}
         of_knots = {c.n_knots: c for c in reversed(ranked)}
         best = [c for c in ranked if c in of_structure.values()]
         return list(dict.fromkeys([*best[:count], *of_knots.values()]))
 
     def _remove_weights(self, dense: Candidate) -> None:
-        """Fit a candidate with fewer and fewer weights, until that is worse by two standard errors."""
+        """Fit a candidate with fewer and fewer weights: down to a target, and then at most to half of it.
+
+        Below the target this stops once the loss is higher than the lowest one by ``stop_errors`` errors.
+        """
         target = self.max_numbers or OPTIONS.numbers_per_face * sum(dense.n_faces)
         sizes = sizes_down_to(max(target // 2, 1), self.numbers(dense, self.splits))
-        path, best = [dense], dense
+        path = [dense]
+        best = dense
         for size in sorted({*sizes[1:], target}, reverse=True):
             path.append(dense._replace(numbers=size))
             self._follow(path, self.splits)
@@ -258,13 +268,16 @@ class Search:
 
     def _fit(self, candidate: Candidate, split: int, start: list[Array] | None) -> Fit:
         """Fit a candidate to each part of a split: from `start`, or from a random start if None."""
-        clock, owners, knots = Clock(None), Owners(*candidate.n_faces), self.knots[candidate.n_knots]
-        faces, losses, parts = [], [], self.parts[candidate.n_knots][split]
+        clock = Clock(None)  # with the deadline of the running clock
+        owners = Owners(*candidate.n_faces)
+        knots = self.knots[candidate.n_knots]
+        parts = self.parts[candidate.n_knots][split]
+        faces, losses = [], []
         for number, part in enumerate(parts):
             ridge = candidate.ridge * part.share
             problem = replace(
                 part.training, owners=owners, ridge=ridge, bias_ridge=BIAS_RIDGE * ridge,
-                known_units=part.training.units,
+                known_units=part.training.units,  # computed once for all fits of the part
             )  # fmt: skip
             if start is None:
                 W = self._first_faces(problem, np.random.default_rng([self.seed, split, number, 0]), clock)
@@ -300,9 +313,9 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     removes weights from the best of these, those first whose removal raises the loss the least. Each fit is
     the warm start of the next.
 
-    Of the candidates with at most `numbers` numbers the one with the lowest loss is chosen, unless one with
-    otherwise equal settings and more weights is worse by less than a standard error. It is then fitted to all
-    data until it is stationary.
+    The candidate with the lowest loss among those with at most `numbers` numbers is chosen, unless one with
+    otherwise equal settings and more weights is worse by less than a standard error. The chosen candidate is
+    then fitted to all data until it is stationary.
 
     Parameters
     ----------
@@ -323,8 +336,8 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     refit : bool, default=True
         Whether to fit the chosen classifier to all data; without that there are no predictions.
     time_limit : float, optional
-        Seconds at most for all fits together. When they are over, the best candidate so far is fitted up to
-        its first point, and :attr:`status_` says so.
+        Seconds at most for all fits together. When the time is over, the best candidate so far is fitted up
+        to its first point, and :attr:`status_` says so.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
@@ -333,9 +346,9 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     best_estimator_ : estimator
         The classifier with the chosen settings, fitted to all data.
     best_params_ : dict
-        Its n_faces, ridge, n_knots and numbers (None: no weights were removed in the search).
+        The chosen n_faces, ridge, n_knots and numbers (None: no weights were removed in the search).
     best_index_, best_score_ : int, float
-        Its row in ``cv_results_``, and its score there: the mean log loss of validation samples, negative.
+        Row of the chosen candidate in ``cv_results_``, and its score: −mean log loss of validation samples.
     cv_results_ : dict
         A row for each candidate: its settings, score and rank as in
         :class:`sklearn.model_selection.GridSearchCV`, the number of splits that it was fitted on, and its
@@ -398,7 +411,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         whole_or_none("numbers", self.numbers)
         with running(Clock(self.time_limit)) as clock, records_to(printer(name) if self.verbose else None):
             model = self._choose(X, y, sample_weight)
-            was_over = is_out_of_time()
+            was_over = is_out_of_time()  # before the last fit
             if clock.is_stopped:
                 raise KeyboardInterrupt
             status = Status.TIME_LIMIT if was_over else Status.CONVERGED
@@ -426,7 +439,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         weights, codes = _weighted_classes(labels, checked_weights(sample_weight, samples), machine)
         splits = _splits(self.cv, samples, labels, codes, seed)
         self.n_splits_ = len(splits)
-        first = 0  # index of the split of the first round
+        first = 0  # index of the split of the first round: split 0, or one with fewer of its training samples
         train, validation = splits[0]
         if len(train) > OPTIONS.first_round_samples:
             first = len(splits)
@@ -435,16 +448,19 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         penalty = (machine.penalty or FacePenalty()).of_features(
             samples.shape[1], list(getattr(self, "feature_names_in_", ()))
         )
-        # By the number of knots of each feature.
+        # The features, penalties and parts by the number of knots of each feature.
         hinges, penalties, parts = {}, {}, {}
         knots: dict[int, Array | None] = {}
         for n in _knot_numbers(self.n_knots):
             hinges[n] = Hinges(n).set_output(transform="default")
             features, penalties[n], knots[n] = samples, penalty, None
-            if n:  # a hinge has the sign and the group of its feature
-                features, knots[n] = hinges[n].fit_transform(samples), hinges[n].n_knots_
-                counts, columns = [len(each) for each in hinges[n].knots_], np.arange(samples.shape[1])
-                penalties[n] = penalty.of_features(np.append(columns, np.repeat(columns, counts)))
+            if n:
+                features = hinges[n].fit_transform(samples)
+                knots[n] = hinges[n].n_knots_
+                # A hinge has the sign and the group of its feature.
+                columns = np.arange(samples.shape[1])
+                hinge_counts = [len(each) for each in hinges[n].knots_]
+                penalties[n] = penalty.of_features(np.append(columns, np.repeat(columns, hinge_counts)))
             parts[n] = [_parts(features, codes, weights, penalties[n], *rows) for rows in splits]
         pair_weight = float(2.0 * weights.sum() / (codes.max() + 1))  # mean weight of two of the classes
         search = Search(

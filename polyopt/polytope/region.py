@@ -1,9 +1,11 @@
-"""Sets of half-spaces: insides and outsides of polytopes, unions and differences.
+"""Regions bounded by half-spaces: insides and outsides of polytopes, unions and differences.
 
-A point inside a polytope satisfies all of its rows W z + b ≤ 0, a point outside the reverse of at least one:
-that row is a choice. A point inside a union is inside a chosen polytope, and a point outside is beyond a
-chosen face of each. For a difference of two scores, f₁ ≥ f₂ chooses the face of f₁ that is above all faces
-of f₂. So a :class:`Region` is a union of cases, each a polytope and some choices among rows.
+A row is a half-space {z : w·z + b ≤ 0}. A :class:`Region` is a union of cases. A :class:`Case` is the set of
+the points that satisfy all of its rows, which are a polytope, and at least one row of each of its choices:
+
+- inside of a union of polytopes: a case for each polytope, without choices;
+- outside of that union: one case without rows, and for each polytope the choice among its reversed rows;
+- f₁ ≥ f₂, for maxima of affine functions (faces): a case for each face of f₁, which is above all faces of f₂.
 """
 
 from collections.abc import Sequence
@@ -19,15 +21,15 @@ from formulations.language.types import Array
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows W z + b ≤ 0, W (r, m) and b (r,), and their names."""
+    """Rows W z + b ≤ 0, W (r, m) and b (r,), and the numbers by which an answer names each of them."""
 
     W: Array
     b: Array
-    names: tuple[tuple[int, ...], ...]
+    names: tuple[tuple[int, ...], ...]  # (polytope, face), or the faces of f₁ and f₂
 
     @classmethod
     def of(cls, W: ArrayLike, b: ArrayLike, piece: int = 0, sign: float = 1.0) -> Self:
-        """Return the faces of a polytope, named (piece, face); with the sign -1 the reverse of each."""
+        """Return the rows of polytope number `piece`, named (piece, face); with `sign` -1 reversed."""
         normals, offsets = real_array("W", W), real_array("b", b)
         names = tuple((piece, k) for k in range(len(offsets)))
         return cls(sign * normals, sign * offsets, names)
@@ -46,7 +48,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """A polytope, whose rows all hold, and choices: sets of rows, one or more of which hold."""
+    """The points that satisfy all rows, and at least one row of each choice."""
 
     rows: Rows
     choices: tuple[Rows, ...] = ()

@@ -33,7 +33,7 @@ from polyopt.estimators.frames import column_names, refuse_dates
 from polyopt.scale.blocks import Checksum, check_block, row_matrix
 from polyopt.scale.crew import Change, Crew, Recipe
 from polyopt.scale.executor import Executor
-from polyopt.scale.on_worker import Missing, Part, answers, forget, hold, samples_at
+from polyopt.scale.on_worker import Missing, Part, answers, forget, let_malloc_reuse_memory, samples_at
 from polyopt.scale.sources import Arrays, Source
 
 if TYPE_CHECKING:
@@ -56,15 +56,18 @@ class _Tasks:
     parts: list[Any]
 
     def __init__(self, client: Client, parts: Sequence[Any]):
-        self._client, self.parts, self._last_check = client, list(parts), -_WORKER_POLL_SECONDS
-        self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty without states
+        self._client = client
+        self.parts = list(parts)
+        self._last_check = -_WORKER_POLL_SECONDS  # time of the last check of the workers
+        self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty if there is none
 
     def _run(
         self, numbers: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
         clock: Clock | None = None,
     ) -> dict[int, Any]:  # fmt: skip
-        """Return the results by number.
+        """Send tasks until there is a result for each number; return the results by number.
 
+        numbers: numbers of blocks, or other numbers that `send` has a task for.
         send: sends tasks for some numbers, and returns the numbers of each task. The result of a task is the
             list of the results of its numbers.
         RuntimeError: no worker or no scheduler for some time. OutOfTimeError: time is over.
@@ -111,7 +114,8 @@ class _Tasks:
     def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
         """Return the pending tasks that must be sent again; RuntimeError if there are no workers.
 
-        Dask itself repeats the tasks of a lost worker, unless they may run on that worker only.
+        None must be here: Dask itself repeats the tasks of a lost worker, unless they may run on that
+        worker only, as those of :class:`DaskBlocks`.
         missing: numbers whose tasks have ended without a result.
         """
         workers_of(self._client)
@@ -124,7 +128,7 @@ class _Tasks:
                 self._client.cancel(futures, force=True)
 
     def _tolerate(self, error: BaseException, failures: int) -> None:
-        """Raise an error, unless it is the loss of a worker and `failures` is at most the largest number.
+        """Raise the error of a task, unless it is the loss of a worker and there were not too many failures.
 
         Parts that have failed are computed again.
         """
@@ -134,7 +138,10 @@ class _Tasks:
             self._client.retry(failed)
 
     def _fetch(self, finished: list[Future], clock: Clock | None) -> dict[str, Any]:
-        """Return the available results of finished tasks by their keys; {} if a home is lost meanwhile."""
+        """Return the available results of finished tasks by their keys.
+
+        {} if meanwhile a home is lost or time is over: the tasks then count as ended without a result.
+        """
         if not finished:
             return {}
         by_key = {future.key: future for future in finished}
@@ -158,7 +165,7 @@ class DaskExecutor(_Tasks, Executor):
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         _Tasks.__init__(self, client, parts)
         Executor.__init__(self, parts, names)
-        self._fit = uuid4().hex  # prefix of the names of its blocks on workers
+        self._fit = uuid4().hex  # prefix of the names on workers of all blocks that `crew` returns
 
     def crew(self, recipe: Recipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
@@ -187,11 +194,12 @@ class DaskExecutor(_Tasks, Executor):
         """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
 
         def send(numbers: list[int]) -> dict[Future, list[int]]:
-            last, results = (state, None), []
+            last: Any = (state, None)  # state and result, at first not a future
+            results = []
             for number, more in stops:
                 last = self._send(step, number, more, last)
                 results.append(self._submit(getitem, last, 1))
-            return {self._submit(_end, last, results): numbers}
+            return {self._submit(_chain_result, last, results): numbers}
 
         if not stops:
             return state, []
@@ -207,8 +215,8 @@ class DaskExecutor(_Tasks, Executor):
         return self._submit(_take, step, self.parts[number], self._checksums[number], number, arguments, last)
 
 
-def _end(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, list[Any]]]:
-    """Return the final state and all results of a chain, as the list of one result."""
+def _chain_result(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, list[Any]]]:
+    """Return the final state and all results of a chain, as the list of one result that a task returns."""
     return [(last[0], results)]
 
 
@@ -217,7 +225,7 @@ def _take(
     last: tuple[Any, Any] | None,
 ) -> Any:  # fmt: skip
     """Take a step on a worker; return its results as a list, or in a chain the next state and the result."""
-    hold()
+    let_malloc_reuse_memory()
     with single_threaded_blas():
         samples = check_block(samples_at(part, number), number, checksum, whole=False)
         if last is None:
@@ -238,11 +246,13 @@ class DaskBlocks(_Tasks, Crew):
     ):  # fmt: skip
         _Tasks.__init__(self, client, parts)
         Crew.__init__(self)
-        self._recipe, self._name, self._checksums = recipe, name, checksums
-        self._threads: dict[str, int] = {}  # by worker
+        self._recipe = recipe
+        self._name = name
+        self._checksums = checksums
+        self._threads: dict[str, int] = {}  # number of threads of each worker
         self._n_applied = dict.fromkeys(range(len(parts)), 0)  # number of log entries that each block applied
-        self._numbers = list(range(len(parts)))
-        # A block without a sample of the two classes has the result None, and is left out.
+        self._numbers = list(range(len(parts)))  # the blocks that `ask` asks
+        # From now on without the blocks that have no sample of the two classes: their result is None.
         self._numbers = [number for number, facts in enumerate(self.ask("facts")) if facts is not None]
 
     @property
@@ -264,8 +274,8 @@ class DaskBlocks(_Tasks, Crew):
     def _send_groups(self, numbers: list[int], ask: Change | None) -> dict[Future, list[int]]:
         """Send the tasks of some blocks; return the blocks of each task.
 
-        The blocks of a task have one home, and have applied equally many log entries. There are as many such
-        tasks as the home has threads, if it has enough blocks.
+        The blocks of a task have the same home and number of applied log entries. Such blocks are divided
+        between as many tasks as the home has threads, or one task each if they are fewer.
         """
         alike: dict[tuple[str, int], list[int]] = {}
         for number in numbers:
@@ -278,7 +288,7 @@ class DaskBlocks(_Tasks, Crew):
         return sent
 
     def _send(self, numbers: list[int], ask: Change | None) -> Future:
-        """Send a task of alike blocks, with the log entries that they have not applied."""
+        """Send a task of blocks with the same home, with the log entries that they have not applied."""
         begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
         return self._submit(
             answers, self._name, numbers, self._recipe, [self.parts[n] for n in numbers],
@@ -297,18 +307,18 @@ class DaskBlocks(_Tasks, Crew):
     def _find_homes(self, *, rebalance: bool = True) -> None:
         """Give every block a living home: its old one, a worker with its samples, or one with few blocks.
 
-        rebalance: True to move blocks from workers with more than their equal number to others.
+        rebalance: True to move blocks from workers with more than their equal share to others.
         """
         self._threads = workers_of(self._client)
         workers = sorted(self._threads)
-        max_blocks = -(-len(self.parts) // len(workers))
+        max_blocks = -(-len(self.parts) // len(workers))  # equal share of a worker
         load = Counter(dict.fromkeys(workers, 0))  # blocks of each worker
         settled = set()
         for number, home in self._homes.items():
             if home in workers and not (rebalance and load[home] >= max_blocks):
                 settled.add(number)
                 load[home] += 1
-        holders = self._holders() if not self._homes else {}
+        holders = self._holders() if not self._homes else {}  # samples may decide the first homes only
         for number in (n for n in range(len(self.parts)) if n not in settled):
             candidates = [
                 worker for worker in holders.get(number, ()) if load.get(worker, max_blocks) < max_blocks
@@ -348,7 +358,7 @@ def workers_of(client: Client) -> dict[str, int]:
 
 
 def _release(client: Client, name: str) -> None:
-    """Have the workers release the blocks whose names begin so, and idle memory."""
+    """Have the workers release the blocks whose names begin with `name`, and freed memory."""
     with suppress(Exception):  # `run` would wait for a lost scheduler
         workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
         client.run(forget, name, workers=list(workers), on_error="ignore")

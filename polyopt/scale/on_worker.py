@@ -30,19 +30,19 @@ class Missing:
 
 
 class _Place:
-    """The place of a block on a worker: its lock, and the block, None before it is made."""
+    """A block on a worker, None until its first task makes it, and the lock of the tasks that use it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.block: Readable | None = None
 
 
-_places: dict[tuple[str, int], _Place] = {}  # by name of the solver's blocks, and number
-_workspaces: dict[str, Any] = {}  # by name
+_places: dict[tuple[str, int], _Place] = {}  # by name of the solver's blocks, and number of the block
+_workspaces: dict[str, Any] = {}  # by name of the solver's blocks, which share it
 
 
 def samples_at(part: Part, number: int) -> Samples:
-    """Return the samples of a block."""
+    """Return the samples of a block, from its arrays or read from its source."""
     return Samples(*part) if isinstance(part, tuple) else part.read(number)
 
 
@@ -50,15 +50,19 @@ def answer(
     name: str, number: int, recipe: Recipe, part: Part, checksum: Checksum | None, log: Sequence[Change],
     begins: int, ask: Change | None,
 ) -> Any:  # fmt: skip
-    """Apply changes to a block, and return its result to `ask`, or :class:`Missing`.
+    """Apply changes to a block, and return the result of `ask`.
 
-    name: that of the blocks of this solver.
-    log: the log from change `begins` on.
+    The result is :class:`Missing` if the block has not applied all changes before number `begins`, and None
+    if the block has no sample of the program.
+
+    name: name of the blocks of this solver.
+    log: the log from change number `begins` on.
+    ask: a call that only reads; if None, the result of the last change is returned.
     """
-    hold()
+    let_malloc_reuse_memory()
     place = _places.setdefault((name, number), _Place())
     with single_threaded_blas(), place.lock:
-        # A block that was here before another worker had it has missed a part of the log, too.
+        # Either the worker does not have the block, or has an old one that was on another worker meanwhile.
         if begins > (0 if place.block is None else place.block.n_applied):
             return Missing()
         samples = check_block(samples_at(part, number), number, checksum, whole=place.block is None)
@@ -83,7 +87,7 @@ def answers(
 
 
 def forget(name: str) -> None:
-    """Release the blocks whose names begin so."""
+    """Release the blocks whose names begin with `name`, and return freed memory to the system."""
     for key in [key for key in _places if key[0].startswith(name)]:
         _places.pop(key, None)
         _workspaces.pop(key[0], None)
@@ -92,8 +96,8 @@ def forget(name: str) -> None:
 
 
 @cache
-def hold() -> None:
-    """Let malloc reuse freed memory; no effect with another malloc, or if the nanny set no threshold."""
+def let_malloc_reuse_memory() -> None:
+    """Set glibc's thresholds, once; no effect with another malloc, or if the nanny set no threshold."""
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
         with suppress(AttributeError, TypeError, OSError):  # another system, or another malloc
             for option, size in _THRESHOLDS.items():
