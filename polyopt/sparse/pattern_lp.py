@@ -110,7 +110,7 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        run = {"upper": self._upper(pattern), "time_limit": time_limit}
+        run: dict[str, Any] = {"upper": self._upper(pattern), "time_limit": time_limit}
         solution = self._read(pattern, lp.solve(**run, basis=self._anchor, cutoff=cutoff))
         if cutoff is not None and solution.status is Status.CUT_OFF and solution.bound <= cutoff:
             solution = self._read(pattern, lp.solve(**run, basis=self._anchor))
