@@ -35,7 +35,7 @@ from polyopt.polytope.nearest import Nearest, nearest
 from polyopt.polytope.projection import Question
 
 _MIN_RELATIVE_MEAN = 1e-12  # multiple of a feature's spread, below which its mean is a rounding error
-_DEPTHS = 2.0 ** np.arange(-50, 2)  # of the search for the crossing: distances from the boundary, in spreads
+_DEPTHS = 2.0 ** np.arange(-50, 2)  # distances from the boundary at which a crossing is sought, in spreads
 
 
 # -- the explanation -------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class Term:
     column: str
     value: float | str
     usual: float | None  # mean of the column; None for a category
-    amount: float  # the term itself, the contribution of the difference between the two
+    amount: float  # the term: w_j (x_j − c_j), summed over the features of the column
 
 
 @dataclass(frozen=True)
@@ -177,10 +177,18 @@ def explain_sample(
     face, score = model.active_face(point), float(model.scores(point[None])[0])
     norm = float(np.linalg.norm(face.w * model.spread))
     return SampleExplanation(
-        model, point, label, first if label == second else second, face, score,
-        score / norm if norm else np.copysign(np.inf, score), float(face.w @ model.centre + face.b),
-        tuple(_terms(model, face, point)), top, _counterfactual(model, point, held, bounds),
-    )  # fmt: skip
+        model=model,
+        x=point,
+        label=label,
+        other=first if label == second else second,
+        active_face=face,
+        score=score,
+        margin=score / norm if norm else np.copysign(np.inf, score),
+        base=float(face.w @ model.centre + face.b),
+        terms=tuple(_terms(model, face, point)),
+        top=top,
+        counterfactual=_counterfactual(model, point, held, bounds),
+    )
 
 
 def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:

@@ -73,11 +73,11 @@ class FacesByPrograms(DescentProblem):
         whole("n_faces", n_faces)
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
-        # HiGHS's tolerances are absolute: features are scaled by their largest entries, as powers of 2.
+        # HiGHS's tolerances are absolute: features are divided by their largest entries, up to a power of 2.
         largest = abs(X).max(axis=0)
         largest = largest.toarray().ravel() if sp.issparse(largest) else np.asarray(largest)
-        largest = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
-        self._units = 1.0 / np.append(largest, 1.0)
+        powers_of_2 = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
+        self._units = 1.0 / np.append(powers_of_2, 1.0)  # (m+1,), factors of the entries of x̃
         self._span = SampleSpan(X)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
@@ -100,7 +100,7 @@ class FacesByPrograms(DescentProblem):
         assignment = self._assign(W)
         point = self._descend(W, before, assignment, clock)
         iterations = point.iterations
-        if point["W"] is W and point.status is Status.SOLVED:
+        if point["W"] is W and point.status is Status.SOLVED:  # no decrease: try the unused faces
             for other_assignment in self._other_assignments(W, assignment):
                 if clock.is_over:
                     break
@@ -110,7 +110,7 @@ class FacesByPrograms(DescentProblem):
                     point = other
                     break
         if last is not None and point["W"] is W and point.status is not Status.SOLVED:
-            point = replace(last, status=point.status)  # it has the multipliers of solved programs
+            point = replace(last, status=point.status)  # `last` has the multipliers of solved programs
         self._last = replace(point, iterations=iterations, solve_time=clock.seconds)
         return self._last
 
@@ -119,11 +119,17 @@ class FacesByPrograms(DescentProblem):
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
     def _other_assignments(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Yield assignments that move negatives of other faces to an unused face."""
+        """Yield assignments that move negatives of other faces to an unused face.
+
+        The first moves all negatives with a loss; the second moves half of the negatives of the face with the
+        largest loss. The half has the least scores at the unused face, or the largest losses at the other one
+        if the unused face is constant.
+        """
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         if unused.size == 0 or unused.size == self.n_faces:
             return
-        face, s = unused[0], scores(self.X, W)
+        face = unused[0]
+        s = scores(self.X, W)
         losses = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
         with_loss = (self.y < 0) & (losses.min(axis=1) > 0)
         if with_loss.any():
@@ -131,9 +137,9 @@ class FacesByPrograms(DescentProblem):
         totals = (losses * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
         totals[unused] = -np.inf
         worst = totals.argmax()
-        order = s[:, face] if W[face, :-1].any() else -losses[:, worst]
-        is_nearer_half = order <= np.median(order[assignment == worst])
-        yield np.where((assignment == worst) & is_nearer_half, face, assignment)
+        at_worst = assignment == worst
+        rank = s[:, face] if W[face, :-1].any() else -losses[:, worst]
+        yield np.where(at_worst & (rank <= np.median(rank[at_worst])), face, assignment)
 
     def _descend(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
         """Solve the program for an assignment; return the object W itself if the objective does not fall."""
@@ -191,14 +197,15 @@ class FacesByPrograms(DescentProblem):
 
     def _repair(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
         """Shift unused faces until the positives are inside, and scale up faces with margins just below 1."""
-        members = belonging(self.y, assignment, self.n_faces, "all") > 0
+        faces = np.clip(faces, -self.radius, self.radius)  # against rounding
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         shifted = W[unused]
         smallest = self._certain_margins(shifted)[self.y > 0].min(axis=0, initial=np.inf)
         shifted[:, -1] += np.maximum(0.0, _SAFE_MARGIN - smallest)
         is_in_box = np.abs(shifted).max(axis=1, initial=0.0) <= self.radius
-        faces = np.clip(faces, -self.radius, self.radius)  # against rounding
         faces[unused[is_in_box]] = shifted[is_in_box]
+
+        members = belonging(self.y, assignment, self.n_faces, "all") > 0
         margins = np.where(members, self._certain_margins(faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
         is_in_box = factor * np.abs(faces).max(axis=1) <= self.radius

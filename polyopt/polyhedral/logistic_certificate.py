@@ -80,8 +80,8 @@ _OTHER_RESPONSIBILITIES = "Other responsibilities may have a lower optimum."
 _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained."
 _OTHER_ASSIGNMENT = "Another assignment may have a lower optimum."
 _OTHER_SUPPORT = "Other weights held at 0 may have a lower optimum."
-# Softness t of the soft maxima that divide a multiplier between faces of nearly equal scores. The best
-# of the bounds is used.
+# Softness t of the softmax(scores / t) that divides a sample's multiplier between faces of nearly equal
+# scores. Each gives a bound, and the largest bound is used.
 _TIE_SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 
 
@@ -131,11 +131,11 @@ def certify_spla1(
     multipliers = negative_margins.logistic() * weights  # c σ(−y s)
     loss_gradient = transposed_product(lifted, multipliers.signed(-y[:, None])).transposed()
     gradient = rho * Ball(W) + loss_gradient
-    cancelling = float(pull(abs(X), multipliers.mid).max()) or 1.0  # size of the terms of the gradient
-    residuals = [residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), cancelling)]
+    gradient_scale = float(pull(abs(X), multipliers.mid).max()) or 1.0  # size of the terms that should cancel
+    residuals = [residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), gradient_scale)]
     scope, notes = "SPLA1", list[str]()
     if not single:
-        # A positive in the programs of all faces has no cell.
+        # A positive in the programs of all faces has no cell, and no excess.
         cell_scores = np.take_along_axis(s, cell[:, None], axis=1)[:, 0]
         excess = np.where(members.sum(axis=1) > 1, 0.0, cell_scores - s.min(axis=1))
         scale = float(np.abs(s).max()) or 1.0
@@ -223,16 +223,21 @@ def certify_plume(
 def _loss_and_gradient(
     X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector
 ) -> tuple[Ball, Ball]:
-    """Return G(W; R) without its ridge, and its gradient (K, m+1), for R (n, K) with rows scaled to sum 1."""
+    """Return G(W; R) without its ridge, and its gradient (K, m+1).
+
+    R (n, K) is normalised in double precision; the balls enclose the values for rows whose sum is exactly 1.
+    """
     lifted = lift(X)
     s = product(lifted, W.T)
     # The gate's part of G depends on the differences of a sample's scores only, since rows of R add up to 1.
     smallest = s.mid.min(axis=1, keepdims=True)
     exponents = (s - smallest) * -sharpness
     negative_margins = s.signed(-y[:, None])
+    # If a row adds up to 1 ± e, division by its sum changes R by at most e R, and −R ln R by e (R − R ln R),
+    # to first order in e; the factor 1.01 covers the higher orders.
     row_sums = Ball(R).sum(axis=1)
     sum_error = np.abs(row_sums.mid - 1.0) + row_sums.rad + UNIT
-    R_ball = Ball(R, 1.01 * R * sum_error[:, None])  # encloses R over the sums of its rows
+    R_ball = Ball(R, 1.01 * R * sum_error[:, None])
     entropies = entr(R)
     entropy_error = 1.01 * sum_error[:, None] * (entropies + R) + 16 * UNIT * entropies
     terms = (
@@ -300,8 +305,10 @@ def certify_logistic_polytopes(
     statement = partial(
         state_logistic_polytopes, X, y, W, owners, free, required_signs, (rho, eta, penalty), costs
     )
-    used = UsedFeatures.of(X, W)  # features without entries and weights contribute 0 to everything below
-    X, W, free, penalty = used.samples(X), used.faces(W), used.faces(free), penalty.of_features(used.columns)
+    # Features without entries and weights contribute 0 to everything below.
+    used = UsedFeatures.of(X, W)
+    X, W, free = used.samples(X), used.faces(W), used.faces(free)
+    penalty = penalty.of_features(used.columns)
     lifted, ridges = lift(X), np.append(np.full(X.shape[1], rho), eta)
     s = product(lifted, W.T)
     Z = owners.assignment_matrix(
@@ -314,20 +321,25 @@ def certify_logistic_polytopes(
     value = (xi.softplus() * costs).sum() + squares + penalty_value(penalty, W)
     residuals: list[Residual] = []
     if alpha is None:
-        pulls, others = (costs * expit(xi.mid))[:, None], np.where(other_class, s.mid, -np.inf)
-        candidates = [pulls * softmax(others / t, axis=1) for t in _TIE_SOFTNESS]
+        totals = (costs * expit(xi.mid))[:, None]  # Σ_k alpha_ik of an optimal alpha
+        other_scores = np.where(other_class, s.mid, -np.inf)
+        candidates = [totals * softmax(other_scores / t, axis=1) for t in _TIE_SOFTNESS]
     else:
         alpha = np.where(other_class, real_array("alpha", alpha, other_class.shape), 0.0)
         residuals = [residual("sign", "alpha", -alpha.min(axis=1), 1.0)]
         candidates = [np.maximum(alpha, 0.0)]
 
     def bound_at(alpha: Vector) -> tuple[Ball, Ball, float]:
-        """Return the bound at alpha; (q, r), (m+1, K), times the classes; the size of the terms of these."""
+        """Return the bound at alpha (n, K), its gradients, and the largest sum of their absolute terms.
+
+        The gradients (m+1, K) are the columns (q_k, r_k), with the sign changed for faces of class -1, and 0
+        for weights that `free` holds at 0.
+        """
         alpha = within_shared_caps(alpha, costs)
         total = Ball(alpha).sum(axis=1)
         net = (Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha).signed(owners.free.astype(float))
         gradients = transposed_product(lifted, net).signed(owners.classes * free.T)
-        weights = gradients.signed(np.append(np.ones(X.shape[1]), 0.0)[:, None])
+        weights = gradients.signed(np.append(np.ones(X.shape[1]), 0.0)[:, None])  # q, with 0 in place of r
         norms = shrunk_square_sum(penalty, weights) * (1.0 / rho) + gradients[-1].square_sum() * (1.0 / eta)
         norms = Ball(0.5 * norms.mid, 0.5 * norms.rad + 2.0 * UNIT * norms.mid)  # rounding of the divisions
         bound = _entropy(total, costs) - norms
@@ -336,14 +348,14 @@ def certify_logistic_polytopes(
 
     bounds = [bound_at(candidate) for candidate in candidates]
     best = int(np.argmax([float(bound.lower) for bound, _, _ in bounds]))
-    bound, gradients, scale = bounds[best]
+    bound, gradients, gradient_scale = bounds[best]
     error = ridges * W * owners.classes[:, None] - penalty.shrunk(gradients.mid.T)
-    residuals.append(residual("stationarity", "W", np.abs(error * free).max(axis=1), scale))
+    residuals.append(residual("stationarity", "W", np.abs(error * free).max(axis=1), gradient_scale))
     single = max(owners.minus, owners.plus) <= 1
     if not single:
         shortfall = np.where(other_class, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
-        scale = float(np.abs(s.mid).max()) or 1.0
-        residuals.append(residual("stationarity", "assignment", shortfall, scale))
+        score_scale = float(np.abs(s.mid).max()) or 1.0
+        residuals.append(residual("stationarity", "assignment", shortfall, score_scale))
     name = "logistic polytopes"
     return conclude(
         name, value, bound, residuals, tol, evidence=[Evidence(partial(statement, z, candidates[best]))],

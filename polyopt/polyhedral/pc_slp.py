@@ -62,49 +62,62 @@ class SuccessiveLP(FacesByPrograms):
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         solve = self._solve_dual if self.engine == "highs" else self._solve_program
         status, faces, u, q, iterations = solve(assignment, clock)
+        status = worst_status(status)
         duals = {"inside": np.zeros((len(self.y), self.n_faces)), "outside": np.zeros(len(self.y))}
         if not np.isfinite(faces).all():
-            return worst_status(status), W, duals, iterations
-        duals["inside"][self.y > 0], duals["outside"][self.y < 0] = u, q
-        return worst_status(status), faces, duals, iterations
+            return status, W, duals, iterations
+        duals["inside"][self.y > 0] = u
+        duals["outside"][self.y < 0] = q
+        return status, faces, duals, iterations
 
     def _build(self) -> PersistentLP:
-        """Build the dual program: columns u, q, s⁺ and s⁻; rows of balance, and Σ_k u_ik ≤ a_i.
+        """Build the dual program.
 
-        u, q and the balance are ordered face by face; a_i is the class weight of positive i.
+        Columns: u (K, positives), q (K, negatives), s⁺ and s⁻, all ordered face by face.
+        Rows: the balance of each entry of W, face by face; Σ_k u_ik ≤ a_i, the class weight of positive i.
         """
-        lifted, identity, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
+        K, inside = self.n_faces, self.y > 0
         caps = self._class_weights[inside] / self._unit
-        positives, negatives = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
-        box_costs, box = box_columns(np.tile(self._units, self.n_faces), self.radius)
-        balance = sp.hstack([sp.kron(identity, positives), sp.kron(identity, negatives), box])
-        sums_of_u = sp.hstack([sp.eye_array(len(caps))] * self.n_faces)
+        lifted = lift(self.X) * self._units
+        each_face = sp.eye_array(K)
+        u_columns = sp.kron(each_face, sp.csc_array(lifted[inside].T))
+        q_columns = sp.kron(each_face, sp.csc_array(-lifted[~inside].T))
+        box_costs, box = box_columns(np.tile(self._units, K), self.radius)
+        balance = sp.hstack([u_columns, q_columns, box])
+        sums_of_u = sp.hstack([sp.eye_array(len(caps))] * K)
         zero_block = sp.csc_array((len(caps), balance.shape[1] - sums_of_u.shape[1]))
-        zeros, no_limit = np.zeros(balance.shape[0]), np.full(len(caps), -np.inf)
-        costs = np.concatenate([np.full(self.n_faces * len(self.y), -1.0), box_costs])
         rows = sp.vstack([balance, sp.hstack([sums_of_u, zero_block])])
-        low, high = np.append(zeros, no_limit), np.append(zeros, caps)
-        return PersistentLP(costs, rows, low, high, 0.0, np.inf)
+        costs = np.append(np.full(K * len(self.y), -1.0), box_costs)
+        zeros = np.zeros(balance.shape[0])
+        row_lower = np.append(zeros, np.full(len(caps), -np.inf))
+        row_upper = np.append(zeros, caps)
+        return PersistentLP(costs, rows, row_lower, row_upper, 0.0, np.inf)
 
     def _solve_dual(self, assignment: Assignment, clock: Clock) -> tuple[Status, Vector, Vector, Vector, int]:
+        """Solve the dual program in HiGHS; return status, W, u (positives, K), q (negatives,), iterations."""
         if not self._models:
             self._models = [self._build()]
-        (model,), K, inside = self._models, self.n_faces, self.y > 0
+        [model] = self._models
+        K, inside = self.n_faces, self.y > 0
+        n_positives, n_negatives = int(inside.sum()), int((~inside).sum())
+        u_columns = slice(K * n_positives)
+        q_columns = slice(K * n_positives, K * len(self.y))
         caps = self._class_weights / self._unit
         is_assigned = assignment[~inside] == np.arange(K)[:, None]
         upper = np.full(model.shape[1], np.inf)
-        m, n = int(inside.sum()), len(self.y)
-        upper[: K * m] = np.tile(caps[inside], K)
-        upper[K * m : K * n] = (is_assigned * caps[~inside]).ravel()
+        upper[u_columns] = np.tile(caps[inside], K)
+        upper[q_columns] = (is_assigned * caps[~inside]).ravel()
         result = model.solve(upper=upper, time_limit=clock.left)
-        faces = result.duals[: model.shape[0] - m].reshape(K, -1) * self._units
-        x = np.clip(result.x[: K * n], 0.0, upper[: K * n]) * self._unit
-        u, q = x[: K * m].reshape(K, m).T, x[K * m :].reshape(K, n - m).sum(axis=0)
+        faces = result.duals[: model.shape[0] - n_positives].reshape(K, -1) * self._units
+        x = np.clip(result.x, 0.0, upper) * self._unit
+        u = x[u_columns].reshape(K, n_positives).T
+        q = x[q_columns].reshape(K, n_negatives).sum(axis=0)
         return result.status, faces, u, q, result.iterations
 
     def _solve_program(
         self, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, Vector, Vector, int]:
+        """Solve the explicit program; return as :meth:`_solve_dual`, nan (1,) for arrays that are missing."""
         from formulations.pc_slp import choice, step
 
         if self._program is None:
@@ -190,7 +203,8 @@ class PCSLP(PolyhedralClassifier):
         )  # fmt: skip
 
     def _multipliers(self) -> dict[str, Any]:
-        W, duals, multipliers = self.solution_["W"], self.solution_.duals, None
+        W, duals = self.solution_["W"], self.solution_.duals
+        multipliers = None
         if duals:
             is_assigned = self.assignment_[:, None] == np.arange(len(W))
             multipliers = duals["inside"] + is_assigned * duals["outside"][:, None]

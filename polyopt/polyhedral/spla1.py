@@ -48,7 +48,7 @@ class Options:
     cell_tol: float = 1e-12  # relative gap to which the program of a cell is solved
     min_step: float = 1e-10  # fraction of a Newton step at which the line search gives up
     max_bfgs_unknowns: int = 200  # up to which BFGS stores a full matrix; beyond that it is L-BFGS
-    max_newton_unknowns: int = 6000
+    max_newton_unknowns: int = 6000  # largest order of Newton's dense Hessian; beyond it, an error
     max_dense_entries: int = 1_000_000  # of X, up to which sparse samples are made dense, which is faster
 
 
@@ -210,16 +210,19 @@ class LogisticCells(Problem[Vector]):
 
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
         """Fit each face in its cell; the candidate solution has the fitted faces and their cells."""
-        clock, assignment, W, status = Clock(time_limit), cells(self.X, state), state.copy(), Status.SOLVED
+        clock, status = Clock(time_limit), Status.SOLVED
+        assignment, W = cells(self.X, state), state.copy()
         members = belonging(self.y, assignment, len(W), self.positives) > 0
         is_fitted = members.any(axis=0)
         for k in np.flatnonzero(is_fitted):
             solution = self._solve_cell(members[:, k], W[k], clock)
             W[k] = solution["w"]
             # The limit of iterations within a step is part of the method, not a limit of the run.
-            status = solution.status if solution.status is Status.TIME_LIMIT else status
-        fitted, numbers = W[is_fitted], np.cumsum(is_fitted) - 1
-        primal = {"W": fitted, "assignment": numbers[assignment]}
+            if solution.status is Status.TIME_LIMIT:
+                status = Status.TIME_LIMIT
+        fitted = W[is_fitted]
+        number_among_fitted = np.cumsum(is_fitted) - 1
+        primal = {"W": fitted, "assignment": number_among_fitted[assignment]}
         loss = hard_loss(self.X, self.y, fitted, self.c, self.ridge, self.positives)
         point = Solution(status, primal, {}, loss, None, f"spla1, {self.engine}")
         return Round(point, W, {"occupied": float(len(np.unique(cells(self.X, W))))})
@@ -262,14 +265,14 @@ class SPLA1(PolyhedralClassifier):
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
-        Faces whose regressions include a sample inside: "cell", the face of its cell, as in the paper, or
-        "all". The paper's alternation may raise the loss and need not converge. The best faces of the run are
-        returned, and ``certificate()`` is for the cells that they were fitted to and reports how many samples
-        are in another cell of these faces. With "all" the loss never rises, and the run converges to a
-        stationary point.
+        Regressions that include a sample inside: "cell", only that of its cell, as in the paper; "all", those
+        of all faces. With "cell" an alternation may raise the loss, and the run need not converge. The best
+        faces of the run are returned; ``certificate()`` is for the cells that they were fitted to, and
+        reports how many samples have their least score at another face. With "all" the loss never rises, and
+        the run converges to a stationary point.
     solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
         Solver of a cell's regression: Newton's method, BFGS as in the paper, or ("exact") the explicit
-        program of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
+        program of ``formulations.spla1``. "auto" is Newton's below 1,000 features, else BFGS.
     inner : int, default=100
         Largest number of iterations of that solver for each cell in an alternation.
     max_iter : int, default=100

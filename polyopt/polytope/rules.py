@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polyopt.polytope import Polytope
 
 Places = NDArray[np.intp]
-_ROUNDED_NORMAL = 1e-9  # relative to |b|: a normal of less weight is rounding of a solver
+_ROUNDED_NORMAL = 1e-9  # sum of the weights of a normal, relative to |b|, up to which it is rounding error
 
 
 def rules_of(
@@ -23,12 +23,13 @@ def rules_of(
     outside: str | None,
 ) -> str:  # fmt: skip
     """Return the text of a polytope's ``rules``; arguments as of that method."""
-    within, beyond = _class_names(inside, outside)
-    heading = f"{within}, unless one of these holds; then {beyond}:"
+    inside_text, outside_text = _class_names(inside, outside)
     if polytope.is_empty:
-        heading = f"Always {beyond}: no point is inside all faces, the polytope is empty."
+        heading = f"Always {outside_text}: no point is inside all faces, the polytope is empty."
     elif polytope.redundant.all():
-        heading = f"{within}, always: no face shuts anything out."
+        heading = f"{inside_text}, always: no face shuts anything out."
+    else:
+        heading = f"{inside_text}, unless one of these holds; then {outside_text}:"
     return "\n".join([heading, *_lines(polytope, digits, max_terms)])
 
 
@@ -36,40 +37,45 @@ def union_rules(
     pieces: Sequence[Polytope], digits: int, max_terms: int | None, inside: str, outside: str
 ) -> str:
     """Return a union of polytopes as text that reads as a classifier: a list of rules for each."""
-    within, beyond = _class_names(inside, outside)
-    lines, first = [f"{within}, if inside of one piece; else {beyond}:"], 0
+    inside_text, outside_text = _class_names(inside, outside)
+    lines = [f"{inside_text}, if inside of one piece; else {outside_text}:"]
+    first_number = 0
     for d, polytope in enumerate(pieces):
         note = ": empty, no point is inside" if polytope.is_empty else ", unless one of these holds:"
-        lines += [
-            f"  piece {d}{note}",
-            *(f"  {line}" for line in _lines(polytope, digits, max_terms, first)),
-        ]
-        first += polytope.n_faces
+        lines.append(f"  piece {d}{note}")
+        lines += [f"  {line}" for line in _lines(polytope, digits, max_terms, first_number)]
+        first_number += polytope.n_faces
     return "\n".join(lines)
 
 
-def _lines(polytope: Polytope, digits: int, max_terms: int | None, first: int = 0) -> list[str]:
-    """Return a rule for each face, the first of this number."""
-    lines, width, sign = [], len(str(first + polytope.n_faces - 1)), ">" if polytope.is_closed else ">="
+def _lines(polytope: Polytope, digits: int, max_terms: int | None, first_number: int = 0) -> list[str]:
+    """Return a rule for each face; the faces are numbered from `first_number`."""
+    lines = []
+    width = len(str(first_number + polytope.n_faces - 1))
+    sign = ">" if polytope.is_closed else ">="
     for k, text in enumerate(_sums(polytope, digits, max_terms)):
         limit = 0.0 - polytope.b[k]  # never "-0"
-        rule = f"outside if {text} {sign} {limit:.{digits}g}"
-        if not text:
+        if text:
+            rule = f"outside if {text} {sign} {limit:.{digits}g}"
+        else:
             reason = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
             rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {reason}"
         note = "  [redundant: leaving it out changes nothing]" if polytope.redundant[k] else ""
-        lines.append(f"  face {first + k:>{width}}: {rule}{note}")
+        lines.append(f"  face {first_number + k:>{width}}: {rule}{note}")
     return lines
 
 
 def _class_names(inside: str | None, outside: str | None) -> tuple[str, str]:
-    within = "Inside" if inside is None else f"Inside, class '{inside}'"
-    return within, "outside" if outside is None else f"outside, class '{outside}'"
+    """Return the two sides as text, with the names of their classes if these are given."""
+    inside_text = "Inside" if inside is None else f"Inside, class '{inside}'"
+    outside_text = "outside" if outside is None else f"outside, class '{outside}'"
+    return inside_text, outside_text
 
 
 def shortened_faces(polytope: Polytope, digits: int | None, max_terms: int | None) -> tuple[Array, Array]:
     """Return normals and offsets as the rules state them: rounded, and hidden features at the centre."""
-    _check_digits(1 if digits is None else digits)
+    if digits is not None:
+        _check_digits(digits)
     W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
     for k, (shown, hidden) in enumerate(_terms(polytope, max_terms)):
         if len(shown):
@@ -79,7 +85,7 @@ def shortened_faces(polytope: Polytope, digits: int | None, max_terms: int | Non
 
 
 def _rounded(values: ArrayLike, digits: int | None) -> Array:
-    """Return the numbers as they are printed."""
+    """Return the numbers as they are printed; unchanged if `digits` is None."""
     array = np.asarray(values, dtype=float)
     if digits is None:
         return array
@@ -97,7 +103,8 @@ def _terms(polytope: Polytope, max_terms: int | None) -> list[tuple[Places, Plac
         order = order[row[order] != 0]
         if polytope.spread is not None and weights.sum() <= _ROUNDED_NORMAL * abs(b):
             order = order[:0]
-        terms.append((order[:max_terms], order[len(order) if max_terms is None else max_terms :]))
+        n_shown = len(order) if max_terms is None else max_terms
+        terms.append((order[:n_shown], order[n_shown:]))
     return terms
 
 
@@ -111,16 +118,14 @@ def _sums(polytope: Polytope, digits: int, max_terms: int | None) -> list[str]:
     _check_digits(digits)
     texts = []
     for k, (shown, hidden) in enumerate(_terms(polytope, max_terms)):
-        text, row = "", polytope.W[k]
-        for j in shown:
-            sign = "-" if row[j] < 0 else "+"
-            lead = ("-" if sign == "-" else "") if not text else f" {sign} "
-            text += f"{lead}{abs(row[j]):.{digits}g} {polytope.names[j]}"
+        row = polytope.W[k]
+        terms = [f"{'-' if row[j] < 0 else '+'} {abs(row[j]):.{digits}g} {polytope.names[j]}" for j in shown]
         if len(hidden):
             value = _at_centre(polytope, k, hidden)
             average = "" if polytope.centre is None else f", together {value:.{digits}g} on average"
-            text += f" + ({len(hidden)} smaller term{'s' if len(hidden) > 1 else ''}{average})"
-        texts.append(text)
+            terms.append(f"+ ({len(hidden)} smaller term{'s' if len(hidden) > 1 else ''}{average})")
+        text = " ".join(terms)
+        texts.append(text.removeprefix("+ ") if text.startswith("+") else text.replace("- ", "-", 1))
     return texts
 
 

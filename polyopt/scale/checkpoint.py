@@ -1,7 +1,8 @@
 """Checkpoints of fits on blocks: the log of the solver's changes and the state of its loop, without samples.
 
-The solver's state of a block is recomputed from the log. So a checkpoint has some vectors of the size of w
-for each iteration, whatever the number of samples. It replaces the previous checkpoint when it is complete.
+The log has the changes that the solver has applied to its blocks, in order; the state that it keeps with each
+block is recomputed from the log. So a checkpoint has some vectors of the size of w for each iteration,
+whatever the number of samples. It replaces the previous checkpoint when it is complete.
 """
 
 import pickle
@@ -22,16 +23,16 @@ _FORMAT = "polyopt checkpoint 7"
 
 
 class Checkpoint:
-    """The checkpoint of a fit, to be written, resumed, both or none of it.
+    """The checkpoint of a fit. A call writes it, if there is a file to write.
 
-    path: the file to be written, or None.
-    resume: the file to be resumed, or None.
-    executor, pair, settings: samples, classes and settings of the fit, which only this fit resumes.
-    log: the changes, which may grow between two writings; those of the resumed file at first.
-    state: the resumed state of the loop, or None.
+    path: the file to write, or None.
+    resume: the file from which the fit resumes, or None.
+    executor, pair, settings: samples, classes and settings of the fit; a file must be of a fit with the same.
+    log: the changes so far; at first those of the resumed file. The solver appends to it between two calls.
+    state: the state of the loop in the resumed file, or None.
 
-    A failure, such as a full disk, does not end a fit: the first one is a warning, the last checkpoint stays,
-    and the next call tries again.
+    A failure to write, such as a full disk, does not end a fit: the first one is a warning, the previous
+    checkpoint stays, and the next call tries again.
     """
 
     def __init__(
@@ -70,38 +71,42 @@ class Checkpoint:
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:
-    """Return the log and the state of the loop from a checkpoint of this machine and these samples.
+    """Return the log and the state of the loop from a checkpoint.
 
-    ValueError: not a checkpoint, or one of another fit.
+    about: samples, classes and settings of the fit, as named values.
+    ValueError: not a checkpoint of this version, or one of another fit.
     """
     with open(path, "rb") as stream:
         try:
-            version, before, log, state = _Reader(stream).load()
+            version, about_file, log, state = _Reader(stream).load()
         except Exception as error:
             raise ValueError(f"{str(path)!r} is no checkpoint of this version: {error}") from error
     if version != _FORMAT:
         raise ValueError(f"{str(path)!r} is no checkpoint of this version, but {version!r}")
-    differing = [name for name in about if before.get(name) != about[name]]
+    differing = [name for name in about if about_file.get(name) != about[name]]
     if differing == ["digest"]:
         raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
     if differing:
         name = differing[0]
         raise ValueError(
-            f"{str(path)!r} is of another fit: {name} was {before.get(name)!r}, and is {about[name]!r}"
+            f"{str(path)!r} is of another fit: {name} was {about_file.get(name)!r}, and is {about[name]!r}"
         )
     return log, state
 
 
-_ARRAYS = {"_reconstruct", "scalar", "ndarray", "dtype"}  # names of numpy that an array is read by
+_NUMPY_NAMES = {"_reconstruct", "scalar", "ndarray", "dtype"}  # names by which pickle restores an array
 
 
 class _Reader(pickle.Unpickler):
-    """Reads numbers, texts, arrays, and records and enums of polyopt: nothing that runs other code."""
+    """Unpickler of numbers, texts, arrays, and records and enums of polyopt, which refuses all other classes.
+
+    So a file that is not a checkpoint cannot run other code.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class of a checkpoint; pickle.UnpicklingError for another one."""
+        """Return a class that a checkpoint may hold; pickle.UnpicklingError for any other."""
         root = module.partition(".")[0]
-        if root == "numpy" and name in _ARRAYS:
+        if root == "numpy" and name in _NUMPY_NAMES:
             return super().find_class(module, name)
         found = super().find_class(module, name) if root in ("polyopt", "formulations") else None
         is_record = isinstance(found, type) and (

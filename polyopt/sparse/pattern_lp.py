@@ -77,7 +77,7 @@ class PatternLP:
         self.data = data
         self._lp: PersistentLP | None = None
         self._anchor: Any = None  # basis from which every solve starts; None: from the last one
-        self._columns = np.arange(len(self.data.centres))
+        self._columns = np.arange(len(self.data.centres))  # centres in the program
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
         """Solve the program of a batch's mean pattern; later solves start from its basis. Sigma is (s, p).
@@ -110,13 +110,13 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        run = {"upper": self._upper(pattern), "time_limit": time_limit, "basis": self._anchor}
-        solution = self._read(pattern, lp.solve(**run, cutoff=cutoff))
+        run: dict[str, Any] = {"upper": self._upper(pattern), "time_limit": time_limit}
+        solution = self._read(pattern, lp.solve(**run, basis=self._anchor, cutoff=cutoff))
         if cutoff is not None and solution.status is Status.CUT_OFF and solution.bound <= cutoff:
-            solution = self._read(pattern, lp.solve(**run))
+            solution = self._read(pattern, lp.solve(**run, basis=self._anchor))
         if solution.status is Status.INACCURATE and solution.warm:
             lp.forget()
-            fresh = self._read(pattern, lp.solve(time_limit=time_limit))
+            fresh = self._read(pattern, lp.solve(**run))
             solution = fresh if fresh.status is not Status.FAILED else solution
         return solution
 
@@ -131,11 +131,11 @@ class PatternLP:
         return self._lp
 
     def _upper(self, sigma: Vector) -> Vector:
-        """Return the upper bounds of all columns for a pattern."""
+        """Return the upper bounds for a pattern: σ_j of each α_j / C; none of b and the slacks."""
         return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
     def _read(self, sigma: Vector, lp_solution: LinearSolution) -> PatternSolution:
-        """Return the solution with value, bound and cut evaluated from the data."""
+        """Evaluate value, bound and cut of HiGHS's solution from the data."""
         data = self.data
         alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
         if np.isnan(lp_solution.duals).any():
@@ -153,7 +153,7 @@ class PatternLP:
             b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
             value = data.loss(alpha, b)
         if status not in (*_LIMITS, Status.CUT_OFF):
-            # The midpoint: another solve would not reduce the rounding error.
+            # The gap to the midpoint of the bound: its rounding error would be the same after another solve.
             unproven = (value - max(float(dual_value.mid), 0.0)) / float(data.weights.sum())
             is_proven = unproven <= OPTIONS.max_unproven_share
             status = Status.SOLVED if is_proven else Status.INACCURATE
@@ -205,27 +205,30 @@ def finished(
 ) -> Solution:  # fmt: skip
     """Solve the program of the best point's pattern again, and return the solution of the search.
 
-    point: the best point (alpha, b). bound: lower bound on every score. tol: SOLVED becomes INACCURATE if the
-    relative gap is above it. left: seconds left; half a second more may be used. run: further fields of the
-    solution.
+    point: the best point (alpha, b).
+    bound: lower bound on every score; nan counts as 0.
+    tol: relative gap above which SOLVED becomes INACCURATE.
+    left: seconds left; half a second more may be used.
+    run: further fields of the solution.
     """
     clock = Clock(None if left is None else left + 0.5)
-    (alpha, b), lp = point, PatternLP(data)
+    alpha, b = point
+    lp = PatternLP(data)
     while True:
         pattern = data.support(alpha)
         solution = lp.prepare(pattern, time_limit=clock.left)
         has_point = solution.status is not Status.FAILED
         if has_point and data.score(solution.alpha, solution.b) <= data.score(alpha, b):
             alpha, b = solution.alpha, solution.b
-        # If the support is smaller than the pattern, solve the support's program.
+        # If the solution uses fewer centres than its pattern, solve the program of these.
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
-    alpha = np.where(pattern, alpha, 0.0)
+    alpha = np.where(pattern, alpha, 0.0)  # entries that `support` counts as 0
     zeros = np.zeros(len(pattern))
-    if data.score(zeros, trivial_intercept(data)) < data.score(alpha, b):  # HiGHS failed
+    if data.score(zeros, trivial_intercept(data)) < data.score(alpha, b):  # no program was solved
         alpha, b, pattern = zeros, trivial_intercept(data), zeros > 0.0
     score = data.score(alpha, b)
-    bound = min(float(bound), score) if bound > 0.0 else 0.0  # nan counts as 0
+    bound = min(float(bound), score) if bound > 0.0 else 0.0
     if status is Status.SOLVED and score - bound > tol * score:
         status = Status.INACCURATE
     primal = {

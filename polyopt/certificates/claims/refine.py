@@ -21,13 +21,12 @@ from polyopt.check.check import Cells, Program, number
 
 Vector = list[Fraction]
 
-
 _MAX_DIGITS = 100  # largest number of digits that may be asked for
-# Distances within which a multiplier counts as at its bound, relative to the largest multiplier
+_ACTIVE_SET_DIGITS = 40  # digits of the refined point that gives the active set of an exact solution
+# Distances within which a multiplier counts as at its bound, relative to the largest multiplier:
 _ACTIVE_TOL = 1e-6  # for the multipliers of a solver
 _REFINED_ACTIVE_TOL = 1e-24  # for multipliers that were refined to _ACTIVE_SET_DIGITS
-_ACTIVE_SET_DIGITS = 40  # digits of the point off which an exact solution reads its active set
-_GUARD_BITS = 24  # bits of multipliers beyond those asked for; making them feasible loses some
+_GUARD_BITS = 24  # extra bits of the multipliers, as making them feasible loses some
 _SOLVER_BITS = 40  # bits of the solution of the KKT equations beyond those of the multipliers
 
 
@@ -82,7 +81,7 @@ def exact_solution(certificate: Any, exact_samples: list[Cells] | None = None) -
     # Verify the result: the checker reads numbers as text, and value and bound must be equal.
     value = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     rows = {name: [list(map(str, m)) for m in by_face] for name, by_face in multipliers.items()}
-    gain, price = program.bound({"rows": rows})
+    gain, price = program.bound({"rows": rows})  # the two parts of the dual value, which is their difference
     if value != gain - price:
         raise ValueError(
             "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
@@ -169,7 +168,7 @@ def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program
 def _check_rational_form(program: Program) -> None:
     """Raise ValueError unless the optimum is rational; a price of nonzero weights (count) is refused too."""
     has_hinges = all(row.loss in ("hinge", "square") and row.pays != "soft" for row in program.rows)
-    counts_weights = any(count for penalties in program.prices for _, _, count, _, _ in penalties)
+    counts_weights = any(count for penalties in program.prices for _, _, count, *_ in penalties)
     if program.shape == "worst" or any(program.groups) or not has_hinges or counts_weights:
         raise ValueError(
             "exact and refined solutions are of programs whose optimum is rational: hinge losses and, for"
