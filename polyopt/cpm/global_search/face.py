@@ -162,6 +162,7 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     seconds = None if clock.left is None else max(clock.left, _MIN_SECONDS)
     X = data.A[:, :-1] * data.y[:, None]
     solver = FixedAssignmentSolver(X, data.y, caps[:, None], FacePenalty.of(X.shape[1]))
+    solver.begin_at(w[None, :])
     solver.solve(_MIN_GAP, Clock(seconds))
     new_a, new_w = np.clip(solver.alpha[:, 0], 0.0, caps), np.empty_like(w)
     hyperplane(data, new_a, new_w)
