@@ -69,8 +69,6 @@ def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
     assert warm[-1].history[-1]["rows"] < sum(solution.history[-1]["rows"] for solution in cold)
 
 
-
-
 def test_sparse_and_dense_paths_agree(blobs):
     X, y = blobs
     for kernel in (None, RBF):
