@@ -72,7 +72,7 @@ DEFAULT = Options()
 
 
 class SearchState(Struct):
-    """What calls of :data:`expand_nodes` leave for later ones, nodes, and work space.
+    """Nodes that calls of :data:`expand_nodes` leave for later ones, and work space.
 
     gain, n_gains (2, p): pseudo-costs: increases of the bound per unit that a centre moved off or on, summed,
         and the number of such observations.

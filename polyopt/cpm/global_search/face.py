@@ -21,7 +21,6 @@ from polyopt.native.library import Struct, kernel
 
 ENTRIES_PER_CALL = 1 << 25
 """Number of matrix entries that a kernel visits in one call, in some 0.01 s; then the clock is checked."""
-_MIN_GAP = 1e-12  # relative gap to which an interior point solves a face
 _MIN_SECONDS = 0.2  # least time limit of an interior point on a face, even after the search's own limit
 
 
@@ -163,7 +162,7 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     X = data.A[:, :-1] * data.y[:, None]
     solver = FixedAssignmentSolver(X, data.y, caps[:, None], FacePenalty.of(X.shape[1]))
     solver.begin_at(w[None, :])
-    solver.solve(_MIN_GAP, Clock(seconds))
+    solver.polish(Clock(seconds))
     new_a, new_w = np.clip(solver.alpha[:, 0], 0.0, caps), np.empty_like(w)
     hyperplane(data, new_a, new_w)
     value = dual_value(a, 0.5 * a @ data.A)
