@@ -1,7 +1,7 @@
 """``polyopt compare``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -19,9 +19,6 @@ from polyopt.cli.console import (
 )
 from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
 from polyopt.methods.registry import DEFAULT_METHODS, METHODS, find_method, for_kernel
-
-if TYPE_CHECKING:
-    pass
 
 _Data = Annotated[
     list[str] | None,

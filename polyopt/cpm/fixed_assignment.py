@@ -119,7 +119,7 @@ class FixedAssignmentSolver:
 
     def begin_at(self, W: Vector, caps: Vector | None = None) -> None:
         """Continue from faces (K, m+1), with α at its cap inside the margin, 0 beyond; caps as above."""
-        self.begin_from(0.0 * self.caps if caps is None else 0.0 * caps, caps)
+        self.begin_from(np.zeros_like(self.caps), caps)
         self.W = W
         self.alpha = self.caps * (np.asarray(self._rows @ W.T) < 1.0)
 

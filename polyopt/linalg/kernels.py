@@ -560,7 +560,8 @@ class SamplePanel:
             return self._gram.operand(samples, self._dtype, left=True)
         left = self._right_operand.take(position, axis=0)
         if kernel.name == "rbf":
-            left[:, -2], left[:, -1] = left[:, -1], 1.0
+            left[:, -2] = left[:, -1]
+            left[:, -1] = 1.0
         return left
 
 

@@ -278,9 +278,8 @@ class _Search:
         self.seen: set[bytes] = set()
         self.history: list[dict[str, float]] = []
         self._values: dict[bytes, float] = {}  # known scores, infinite if they could not be computed
-        self._replacements: dict[
-            bytes, tuple[Bits, float]
-        ] = {}  # in the elite, of patterns with known scores
+        # Patterns, with their scores, that replace those with known scores in the elite
+        self._replacements: dict[bytes, tuple[Bits, float]] = {}
         self._incumbents: list[tuple[Bits, float]] = []
         # Least score drawn and least threshold so far, and the number of iterations that lowered neither.
         self._least, self._idle = [np.inf, np.inf], 0

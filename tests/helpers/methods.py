@@ -94,6 +94,13 @@ def fit(machine, data):
         return machine.fit(data.X, data.y, sample_weight=data.weights)
 
 
+def assert_true_bounds(first, second):
+    """Neither certificate proves more than the other's point: both are of problems with one optimum."""
+    room = 1e-9 * max(abs(first.primal_value), abs(second.primal_value), 1.0)
+    assert first.dual_value <= second.primal_value + room
+    assert second.dual_value <= first.primal_value + room
+
+
 @cache
 def fitted(case, data_name="overlapping", **settings):
     """The machine of a case, fitted to a data set."""

@@ -98,12 +98,21 @@ WEIGHTS = {
 by_name = pytest.mark.parametrize("name", NAMES)
 
 
+REFUSED_DATA = {
+    **{f"X, {name}": (samples, Y, None, told) for name, (samples, told) in SAMPLES.items()},
+    **{f"y, {name}": (X, labels, None, told) for name, (labels, told) in LABELS.items()},
+    **{f"weights, {name}": (X, Y, weights, told) for name, (weights, told) in WEIGHTS.items()},
+}
+
+
 @by_name
-@pytest.mark.parametrize(("samples", "sentence"), SAMPLES.values(), ids=SAMPLES)
-def test_samples_are_refused(name, samples, sentence):
-    """Every estimator refuses unusable samples in one line: the input, its place, the remedy."""
+@pytest.mark.parametrize(
+    ("samples", "labels", "weights", "sentence"), REFUSED_DATA.values(), ids=REFUSED_DATA
+)
+def test_data_are_refused(name, samples, labels, weights, sentence):
+    """Every estimator refuses unusable data in one line: the input, its place, the remedy."""
     with pytest.raises(ValueError, match=sentence) as told:
-        fit(name, samples, Y)
+        fit(name, samples, labels, sample_weight=weights)
     assert "\n" not in str(told.value)
 
 
@@ -123,23 +132,6 @@ def test_arrays_of_dates_are_refused(name, dates):
     """An array of dates or times is not a matrix of nanoseconds."""
     with pytest.raises(ValueError, match="which is no number"):
         fit(name, dates.to_numpy()[:, None], Y)
-
-
-@by_name
-@pytest.mark.parametrize(("labels", "sentence"), LABELS.values(), ids=LABELS)
-def test_labels_are_refused(name, labels, sentence):
-    """Every estimator refuses unusable labels in one line."""
-    with pytest.raises(ValueError, match=sentence) as told:
-        fit(name, X, labels)
-    assert "\n" not in str(told.value)
-
-
-@by_name
-@pytest.mark.parametrize(("weights", "sentence"), WEIGHTS.values(), ids=WEIGHTS)
-def test_weights_are_refused(name, weights, sentence):
-    """Every estimator refuses unusable weights."""
-    with pytest.raises(ValueError, match=sentence):
-        fit(name, X, Y, sample_weight=weights)
 
 
 MISSING = {"None": None, "NaN": np.nan, "NA": pd.NA, "NaT": pd.NaT}

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from helpers.methods import CASES, DATA, METHODS, NAMES, Case, certified, fitted, solvers_of
+from helpers.methods import (
+    CASES,
+    DATA,
+    METHODS,
+    NAMES,
+    Case,
+    assert_true_bounds,
+    certified,
+    fitted,
+    solvers_of,
+)
 
 from polyopt import Claim
 from polyopt.check import check as checker
@@ -10,13 +20,6 @@ from polyopt.check import check as checker
 by_case = pytest.mark.parametrize("case", CASES, ids=str)
 by_data = pytest.mark.parametrize("data", DATA)
 by_name = pytest.mark.parametrize("name", NAMES)
-
-
-def assert_true_bounds(first, second):
-    """Neither certificate proves more than the other's point: both are of problems with one optimum."""
-    room = 1e-9 * max(abs(first.primal_value), abs(second.primal_value), 1.0)
-    assert first.dual_value <= second.primal_value + room
-    assert second.dual_value <= first.primal_value + room
 
 
 @by_case
