@@ -224,10 +224,10 @@ def best_dual_assignment(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the final assignment (n,) of the best of `n_init` / 2 runs with solver "dual".
 
-    "exact" makes one run from this assignment, besides its random starts. The dual runs took at most 0.4 of
-    the time of the explicit programs, and their improved starts (``DualProblem.loosen``) mostly ended at a
-    lower objective. Equal samples are merged and sorted, so that the result does not depend on the order of
-    the samples, nor on whether a sample is repeated or has a larger weight.
+    "exact" makes one run from this assignment, besides its random starts: the improved starts of the dual
+    runs (``DualProblem.loosen``) mostly ended at a lower objective. Equal samples are merged and sorted, so
+    that the result does not depend on the order of the samples, nor on whether a sample is repeated or has a
+    larger weight.
 
     KeyboardInterrupt: Ctrl-C during the runs.
     """

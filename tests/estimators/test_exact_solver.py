@@ -1,4 +1,4 @@
-"""``solver="exact"`` is the explicit program of every method, and no other solver is."""
+"""``solver="exact"`` alone is the explicit program of a method; of the CPM it is an interior point of its own."""
 
 from __future__ import annotations
 
