@@ -1,4 +1,4 @@
-"""``solver="exact"`` alone is the explicit program of a method; of the CPM it is an interior point of its own."""
+"""``solver="exact"`` alone is the explicit program of a method; of the CPM it is its own interior point."""
 
 from __future__ import annotations
 
