@@ -33,54 +33,40 @@ from polyopt.polytope.region import Rows
 
 
 def certify_projection(
-    x: ArrayLike, W: ArrayLike, b: ArrayLike, *, z: ArrayLike | None, face: ArrayLike,
-    spread: ArrayLike | None = None, low: ArrayLike | None = None, high: ArrayLike | None = None,
-    held: ArrayLike | None = None, tol: float = 1e-9,
-) -> Certificate:  # fmt: skip
+    question: Question, rows: Rows, z: ArrayLike | None, face: ArrayLike, tol: float = 1e-9
+) -> Certificate:
     """Certify the nearest point of {z : W z + b ≤ 0} to x (m,), or that the polytope is empty.
 
+    question: x, the spreads s, the bounds on the features and the mask of those that are held; its choices
+        are left out.
+    rows: the faces W (K, m) and b (K,).
     z (m,): the nearest point; None to certify that no point is feasible.
     face (K,): multipliers λ of the faces, negative ones count as 0; if z is None, a ray.
-    spread (m,): units s of the features' changes; 1 by default.
-    low, high (m,): bounds on the features; none by default.
-    held (m,): mask of the features that may not change; none by default.
 
     The values in the certificate are halves of squared distances. If z is None, the claim is ``infeasible``
     if the ray excludes every point; if it only excludes the points within some distance, the claim is
     ``none``, and the bound is half the square of that distance.
 
-    ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
-        or a tolerance out of its range.
+    ValueError: z or face of another size, numbers that are not finite, or a tolerance out of its range.
     """
-    tol, point = tolerance(tol), real_array("x", x)
-    m = len(point)
-    normals, offsets = real_array("W", W), real_array("b", b)
-    real_array("W", normals, (len(offsets), m))
-    unit = real_array("spread", np.ones(m) if spread is None else spread, (m,))
-    if not (unit > 0.0).all():
-        raise ValueError(f"spread must be positive; its least entry is {unit.min()!r}")
-    is_held = np.zeros(m, dtype=bool) if held is None else np.asarray(held, dtype=bool)
-    lower, upper = (
-        np.broadcast_to(default if bound is None else np.asarray(bound, dtype=float), m)
-        for bound, default in ((low, -np.inf), (high, np.inf))
-    )
-    violation = np.where(is_held, np.maximum(lower - point, point - upper), 0.0).max()
+    tol, x, unit, is_held = tolerance(tol), question.x, question.spread, question.held
+    violation = np.where(is_held, np.maximum(question.low - x, x - question.high), 0.0).max()
     if z is None and violation > 0.0:  # x violates a bound of a held feature
         held_residual = Residual("primal", "held", float(violation), 1.0)
         return conclude_infeasible("projection.primal", np.inf, [held_residual], tol)
-    bounds = [np.where(is_held, point, bound) for bound in (lower, upper)]
-    lam = Ball(np.maximum(real_array("face", face, (len(offsets),)), 0.0))
-    gradient = transposed_product(normals, lam)
-    constant = (product(normals, point) + offsets).dot(lam.mid)  # λ·(W x + b)
-    step_bounds = [Ball(bound) - point for bound in bounds]
+    bounds = [np.where(is_held, x, bound) for bound in (question.low, question.high)]
+    lam = Ball(np.maximum(real_array("face", face, rows.b.shape), 0.0))
+    gradient = transposed_product(rows.W, lam)
+    constant = (product(rows.W, x) + rows.b).dot(lam.mid)  # λ·(W x + b)
+    step_bounds = [Ball(bound) - x for bound in bounds]
     if z is None:
         return _certify_empty(constant, gradient, step_bounds, unit, lam.mid, tol)
     dual = constant + _dual_minimum(gradient, step_bounds, unit)
     dual = dual if float(dual.lower) > 0.0 else Ball(0.0)  # no distance is negative
-    candidate = real_array("z", z, (m,))
-    scaled_step = (Ball(candidate) - point) * Ball(1.0 / unit, UNIT / unit)
-    value = 0.5 * scaled_step.square_sum() if (candidate != point).any() else Ball(0.0)
-    residuals = _residuals(normals, offsets, candidate, unit, bounds, lam.mid, float(value.mid))
+    candidate = real_array("z", z, x.shape)
+    scaled_step = (Ball(candidate) - x) * Ball(1.0 / unit, UNIT / unit)
+    value = 0.5 * scaled_step.square_sum() if (candidate != x).any() else Ball(0.0)
+    residuals = _residuals(rows, candidate, unit, bounds, lam.mid, float(value.mid))
     feasible = all(r.relative <= tol for r in residuals if r.condition == "primal")
     notes = [] if feasible else ["The point violates a bound, or moves a feature that is held."]
     return conclude("projection.primal", value, dual, residuals, tol, feasible=feasible, notes=notes)
@@ -95,23 +81,18 @@ def certify_nearest(nearest: Nearest, tol: float = 1e-9) -> Certificate:
     The certificate is that of the projection on the polytope of the point, but its bound is the smallest of
     the bounds of all parts.
     """
-
-    def certify(question: Question, rows: Rows, z: Vector | None, face: Vector) -> Certificate:
-        return certify_projection(
-            question.x, rows.W, rows.b, z=z, face=face, spread=question.spread, low=question.low,
-            high=question.high, held=question.held, tol=tol,
-        )  # fmt: skip
-
     bound = np.inf
     for part in nearest.parts:
         z = None if part.is_empty else part.question.x  # the bound does not depend on the point
-        bound = min(bound, certify(part.question, part.rows, z, part.multipliers).dual_value)
+        certificate = certify_projection(part.question, part.rows, z, part.multipliers, tol)
+        bound = min(bound, certificate.dual_value)
     if nearest.solution is None:
         if np.isinf(bound):
             return conclude_infeasible("projection.primal", np.inf, [], tol)
         note = f"No point is nearer than {np.sqrt(2.0 * bound):.3g} spreads."
         return Certificate("projection.primal", Claim.NONE, np.inf, bound, (), tol, note=note)
-    projected = certify(nearest.question, nearest.rows, nearest.point, nearest.solution["face"])
+    face = nearest.solution["face"]
+    projected = certify_projection(nearest.question, nearest.rows, nearest.point, face, tol)
     return conclude(
         "projection.primal", projected.primal_value, bound, projected.residuals, tol,
         feasible=projected.claim is not Claim.NONE, scope="the region", notes=[projected.note],
@@ -178,16 +159,16 @@ def _certify_empty(
 
 
 def _residuals(
-    W: Vector, b: Vector, z: Vector, unit: Vector, bounds: list[Vector], lam: Vector, value: float
+    rows: Rows, z: Vector, unit: Vector, bounds: list[Vector], lam: Vector, value: float
 ) -> list[Residual]:
     """Return the violations of bounds and faces, in spreads, and of complementary slackness at the faces."""
     scale = 1.0 + np.sqrt(2.0 * value)
-    row_norms = np.linalg.norm(W * unit, axis=1)
-    violations = (W @ z + b) / np.where(row_norms > 0.0, row_norms, 1.0)
+    row_norms = np.linalg.norm(rows.W * unit, axis=1)
+    violations = (rows.W @ z + rows.b) / np.where(row_norms > 0.0, row_norms, 1.0)
     bound_violations = np.maximum(bounds[0] - z, z - bounds[1]) / unit
     complementarity = np.abs(lam * row_norms * np.minimum(violations, 0.0))
     residuals = [residual("primal", "bounds", bound_violations, scale)]
-    if len(b):
+    if len(rows.b):
         residuals.append(residual("primal", "face", violations, scale))
         residuals.append(residual("complementarity", "face", complementarity, max(value, 1e-300)))
     return residuals

@@ -17,10 +17,15 @@ from polyopt.certificates import Claim
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.projection import certify_projection
 from polyopt.polytope import projection
+from polyopt.polytope.region import Rows
 
 
 def project(x, W, b, **given):
     return projection.project(projection.Question.of(x, **given), W, b)
+
+
+def certify(x, W, b, *, z, face, **given):
+    return certify_projection(projection.Question.of(x, **given), Rows.of(W, b), z, face)
 
 
 def case(rng):
@@ -78,7 +83,7 @@ def test_agrees_with_non_negative_least_squares_and_is_certified():
         x, W, b, given = case(rng)
         found, u = project(x, W, b, **given), by_least_squares(x, W, b, **given)
         ends[found.status] += 1
-        certificate = certify_projection(x, W, b, z=found.primal.get("z"), face=found.duals["face"], **given)
+        certificate = certify(x, W, b, z=found.primal.get("z"), face=found.duals["face"], **given)
         if u is None:
             assert found.status is Status.INFEASIBLE
             assert certificate.claim is Claim.INFEASIBLE or certificate.dual_value > 1e16
@@ -164,7 +169,7 @@ def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
     given = {"low": np.minimum(x, 0.0) - 0.1, "high": np.maximum(x, 0.0) + 0.1} if seed % 2 else {}
     found = project(x, W, b, spread=spread, **given)
     assert found.status is Status.SOLVED
-    certificate = certify_projection(x, W, b, z=found["z"], face=found["face"], spread=spread, **given)
+    certificate = certify(x, W, b, z=found["z"], face=found["face"], spread=spread, **given)
     assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
 
 
@@ -193,7 +198,7 @@ def test_a_point_inside_stays_where_it_is_to_the_last_digit():
     assert not found["face"].any()
     nothing = project(x, np.zeros((0, 3)), [])
     assert (nothing["z"] == x).all()
-    none = certify_projection(x, np.zeros((0, 3)), [], z=nothing["z"], face=[])
+    none = certify(x, np.zeros((0, 3)), [], z=nothing["z"], face=[])
     assert (none.claim, none.primal_value) == (Claim.OPTIMAL, 0.0)
 
 
@@ -204,16 +209,14 @@ def test_held_features_may_empty_the_polytope_which_a_ray_proves():
     assert found.status is Status.INFEASIBLE
     assert found.primal == {}
     assert found["face"] == pytest.approx([1.0, 1.0])
-    ray = certify_projection([2.0, 0.0], W, b, z=None, face=found["face"], **given)
+    ray = certify([2.0, 0.0], W, b, z=None, face=found["face"], **given)
     assert ray.claim is Claim.INFEASIBLE or ray.dual_value > 1e24
-    other = certify_projection([2.0, 0.0], W, b, z=None, face=[1.0, 0.0], **given)
+    other = certify([2.0, 0.0], W, b, z=None, face=[1.0, 0.0], **given)
     assert other.claim is Claim.NONE
     assert other.dual_value < 1.0
     bounded = {"low": [1.5, -9.0], "high": [9.0, 9.0]}
     found = project([2.0, 0.0], W, b, **bounded)
-    assert (
-        certify_projection([2.0, 0.0], W, b, z=None, face=found["face"], **bounded).claim is Claim.INFEASIBLE
-    )
+    assert certify([2.0, 0.0], W, b, z=None, face=found["face"], **bounded).claim is Claim.INFEASIBLE
 
 
 def test_a_certificate_believes_nobody():
@@ -221,14 +224,14 @@ def test_a_certificate_believes_nobody():
     W, b, x = rng.normal(size=(6, 3)), -1.0 - rng.random(6), np.array([4.0, -3.0, 2.0])
     found = project(x, W, b)
     z, lam = found["z"], found["face"]
-    assert certify_projection(x, W, b, z=z, face=lam).claim is Claim.OPTIMAL
-    farther = certify_projection(x, W, b, z=0.9 * z, face=lam)
+    assert certify(x, W, b, z=z, face=lam).claim is Claim.OPTIMAL
+    farther = certify(x, W, b, z=0.9 * z, face=lam)
     assert farther.claim is Claim.SUBOPTIMAL_BY
     assert farther.primal_value > farther.dual_value
-    assert certify_projection(x, W, b, z=z + 1e-3 * (x - z), face=lam).claim is Claim.NONE
-    assert certify_projection(x, W, b, z=z, face=0.5 * lam).claim is Claim.SUBOPTIMAL_BY
-    assert certify_projection(x, W, b, z=z, face=-lam).dual_value == 0.0
-    assert certify_projection(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
+    assert certify(x, W, b, z=z + 1e-3 * (x - z), face=lam).claim is Claim.NONE
+    assert certify(x, W, b, z=z, face=0.5 * lam).claim is Claim.SUBOPTIMAL_BY
+    assert certify(x, W, b, z=z, face=-lam).dual_value == 0.0
+    assert certify(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
 
 
 def test_a_sample_beyond_its_bounds_comes_within_them_and_proves_nothing_else():
@@ -237,11 +240,11 @@ def test_a_sample_beyond_its_bounds_comes_within_them_and_proves_nothing_else():
     found = project([0.0, 3.0], W, b, **given)
     assert found["z"] == pytest.approx([1.0, 0.5])
     ends = {"face": found["face"], **given}
-    assert certify_projection([0.0, 3.0], W, b, z=found["z"], **ends).claim is Claim.OPTIMAL
-    assert certify_projection([0.0, 3.0], W, b, z=None, **ends).claim is Claim.NONE
+    assert certify([0.0, 3.0], W, b, z=found["z"], **ends).claim is Claim.OPTIMAL
+    assert certify([0.0, 3.0], W, b, z=None, **ends).claim is Claim.NONE
     held = np.array([True, False])
     assert project([0.0, 3.0], W, b, held=held, **given).status is Status.INFEASIBLE
-    assert certify_projection([0.0, 3.0], W, b, z=None, held=held, **ends).claim is Claim.INFEASIBLE
+    assert certify([0.0, 3.0], W, b, z=None, held=held, **ends).claim is Claim.INFEASIBLE
 
 
 def test_every_multiplier_bounds_the_distance():
@@ -256,5 +259,5 @@ def test_every_multiplier_bounds_the_distance():
     best = project(x, W, b, **given).objective
     for _ in range(30):
         lam = rng.exponential(size=5) * rng.integers(0, 2, 5)
-        bound = certify_projection(x, W, b, z=np.zeros(4), face=lam, **given).dual_value
+        bound = certify(x, W, b, z=np.zeros(4), face=lam, **given).dual_value
         assert bound <= best
