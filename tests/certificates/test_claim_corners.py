@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polyopt.certificates.claims.active_set import (
-    refining_solver,
     solve_active_set,
+    solve_refined,
 )
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.check.check import Program
@@ -196,8 +196,8 @@ def test_numbers_of_a_file_are_one_where_several_are_the_same():
 @pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])
 def test_digits_of_a_solution_are_relative_to_its_largest_number(size):
     right = [size, size / 1024]
-    found = refining_solver(20)(
-        [[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2
+    found = solve_refined(
+        [[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2, bits=20
     )
     unit = Fraction(2) ** int(np.frexp(float(size) / 3)[1] - 20)
     for x, value in zip(found, right, strict=True):

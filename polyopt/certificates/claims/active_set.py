@@ -68,7 +68,7 @@ class Options:
     clear_violation_ratio: int = 1000
 
 
-DEFAULTS = Options()
+OPTIONS = Options()
 
 # -- linear equations ----------------------------------------------------------------------------------------
 
@@ -105,37 +105,33 @@ def solve_exactly(A: list[Vector], rhs: Vector, guess: Vector) -> Vector:
     return x
 
 
-def refining_solver(bits: int) -> Solve:
-    """Return a solver of linear equations by iterative refinement.
+def solve_refined(A: list[Vector], rhs: Vector, guess: Vector, bits: int) -> Vector:
+    """Return a solution of A x = rhs by iterative refinement; the guess is not used.
 
-    Its solutions have about `bits` bits, relative to the largest component. Each step computes the residual
-    exactly and solves for it in double precision.
+    It has about `bits` bits, relative to the largest component. Each step computes the residual exactly and
+    solves for it in double precision.
     """
-
-    def solve(A: list[Vector], rhs: Vector, guess: Vector) -> Vector:
-        inverse = np.linalg.pinv(np.array([[float(v) for v in line] for line in A]), rcond=1e-13)
-        x, residual = [_ZERO] * len(A[0]), rhs
-        grid = _ZERO  # the solution's components are rounded to multiples of 1/grid; set by the first step
-        for _ in range(40):  # a step gains up to 50 bits
-            norm = max(map(abs, residual))
-            if not norm:
-                break
-            scale = Fraction(2) ** (norm.numerator.bit_length() - norm.denominator.bit_length())
-            step = inverse @ np.array([float(v / scale) for v in residual])
-            candidate = [v + Fraction(float(s)) * scale for v, s in zip(x, step, strict=True)]
-            if not grid:
-                grid = Fraction(2) ** (bits - int(np.frexp(float(max(map(abs, candidate))) or 1.0)[1]))
-            candidate = [round(v * grid) / grid for v in candidate]
-            new_residual = [
-                value - sum((a * v for a, v in zip(line, candidate, strict=True)), _ZERO)
-                for line, value in zip(A, rhs, strict=True)
-            ]
-            if max(map(abs, new_residual)) >= norm:
-                break
-            x, residual = candidate, new_residual
-        return x
-
-    return solve
+    inverse = np.linalg.pinv(np.array([[float(v) for v in line] for line in A]), rcond=1e-13)
+    x, residual = [_ZERO] * len(A[0]), rhs
+    grid = _ZERO  # the solution's components are rounded to multiples of 1/grid; set by the first step
+    for _ in range(40):  # a step gains up to 50 bits
+        norm = max(map(abs, residual))
+        if not norm:
+            break
+        scale = Fraction(2) ** (norm.numerator.bit_length() - norm.denominator.bit_length())
+        step = inverse @ np.array([float(v / scale) for v in residual])
+        candidate = [v + Fraction(float(s)) * scale for v, s in zip(x, step, strict=True)]
+        if not grid:
+            grid = Fraction(2) ** (bits - int(np.frexp(float(max(map(abs, candidate))) or 1.0)[1]))
+        candidate = [round(v * grid) / grid for v in candidate]
+        new_residual = [
+            value - sum((a * v for a, v in zip(line, candidate, strict=True)), _ZERO)
+            for line, value in zip(A, rhs, strict=True)
+        ]
+        if max(map(abs, new_residual)) >= norm:
+            break
+        x, residual = candidate, new_residual
+    return x
 
 
 # -- active sets ---------------------------------------------------------------------------------------------
@@ -143,7 +139,7 @@ def refining_solver(bits: int) -> Solve:
 
 def solve_active_set(
     program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, *, active_tol: float,
-    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO, options: Options = DEFAULTS,
+    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO,
 ) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
     """Return the faces, intercepts and multipliers of the optimum.
 
@@ -151,17 +147,17 @@ def solve_active_set(
         intercepts) and its multipliers.
     active_tol: distance within which a number of the close point counts as at its bound, relative to the
         largest number of its kind.
-    solve: a solver of linear equations: :func:`solve_exactly`, or a result of :func:`refining_solver`.
+    solve: a solver of linear equations: :func:`solve_exactly`, or :func:`solve_refined` with given bits.
     sign_tol: tolerance of the signs; 0, unless `solve` rounds.
     ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
-    active_set = _ActiveSet(program, W, b, multipliers, Fraction(active_tol), options)
-    for n_rounds in range(options.max_rounds):
+    active_set = _ActiveSet(program, W, b, multipliers, Fraction(active_tol))
+    for n_rounds in range(OPTIONS.max_rounds):
         active_set.solve_equations(solve)
         changes = active_set.find_changes(sign_tol)
         if not changes:
             return active_set.W, active_set.b if program.intercept else [], active_set.multipliers()
-        for change in changes if n_rounds < options.max_joint_rounds else changes[:1]:
+        for change in changes if n_rounds < OPTIONS.max_joint_rounds else changes[:1]:
             change()
     raise ValueError(
         "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
@@ -172,6 +168,7 @@ def solve_active_set(
 class _ActiveSet:
     """The states of slacks and weights, and the point that follows from them.
 
+    weights: the index pairs (face, weight).
     W, b: weights and intercepts of all faces.
     pulls: X'β of each face, set by :meth:`solve_equations`.
     scores: scores of the samples at each face.
@@ -182,11 +179,8 @@ class _ActiveSet:
         l|w|. Such a weight has a stationarity equation too, without which multipliers would be undetermined.
     """
 
-    def __init__(
-        self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction,
-        options: Options,
-    ):  # fmt: skip
-        self.options, self.program = options, program
+    def __init__(self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction):
+        self.program, self.weights = program, list(product(range(program.faces), range(program.width)))
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
         self.pulls: list[Vector] = []
         self.scores = self._scores()
@@ -205,7 +199,7 @@ class _ActiveSet:
                 cap = row.cap[i]
                 if cap > 0:
                     m_tol = tol * ((cap if cap < inf else largest) or 1)
-                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol, options))
+                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol))
 
     def _scores(self) -> list[Vector]:
         """Return the n scores of each face, with the intercept."""
@@ -227,10 +221,9 @@ class _ActiveSet:
         In the keys of unknowns, u is the index of a slack, k of a face and j of a weight.
         """
         faces = range(self.program.faces)
-        weights = list(product(faces, range(self.program.width)))
         guess: dict[Key, Fraction] = {  # the unknowns, with their present values
             ("w", k, j): self.W[k][j]
-            for k, j in weights
+            for k, j in self.weights
             if self.fixed[k][j] is None and not self.is_eliminated[k][j]
         }
         guess |= {("b", k): self.b[k] for k in faces if self.program.intercept}
@@ -238,11 +231,12 @@ class _ActiveSet:
             if not slack.is_capped:
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 guess |= {("xi", u): slack.xi} if slack.is_positive else {}
-        limit = self.options.max_equations
-        if len(guess) > limit:
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
+        if len(guess) > OPTIONS.max_equations:
+            raise ValueError(
+                f"{len(guess)} numbers are at no bound; at most {OPTIONS.max_equations} are solved for"
+            )
         slopes = {  # l sign(w), by face and weight
-            (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in weights
+            (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in self.weights
         } | self.end_slopes
         zeros = dict.fromkeys(guess, _ZERO)
         at_zero = self._set_point(zeros, slopes)
@@ -271,13 +265,12 @@ class _ActiveSet:
             for k in slack.active:
                 slack.multipliers[k] = slack.cap if slack.is_capped else values["m", u, k]
         self.b = [values.get(("b", k), _ZERO) for k in range(program.faces)]
-        weights = list(product(range(program.faces), range(program.width)))
-        for k, j in weights:
+        for k, j in self.weights:
             self.W[k][j] = values.get(("w", k, j), self.fixed[k][j] or _ZERO)
         betas = program.betas(self.multipliers())
         is_kernel = program.shape == "kernel"
         self.pulls = betas if is_kernel else [program.features.pull(beta)[0] for beta in betas]
-        for k, j in weights:
+        for k, j in self.weights:
             slope = self.pulls[k][j] - slopes[k, j]
             if self.fixed[k][j] is None and self.is_eliminated[k][j]:
                 self.W[k][j] = slope / (2 * program.prices[k][j][0])
@@ -310,7 +303,7 @@ class _ActiveSet:
     def find_changes(self, sign_tol: Fraction) -> list[Change]:
         """Return functions, each of which changes one state with a wrong sign."""
         changes: list[Change] = []
-        for k, j in product(range(self.program.faces), range(self.program.width)):
+        for k, j in self.weights:
             changes += self._changes_of_weight(k, j)
         for slack in self.slacks:
             changes += slack.find_changes(self.scores, sign_tol)
@@ -369,7 +362,7 @@ class _Slack:
 
     def __init__(
         self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
-        scores: list[Vector], score_tol: Fraction, options: Options,
+        scores: list[Vector], score_tol: Fraction,
     ):  # fmt: skip
         """Read the states off a close point: multipliers (n,) and scores (n,) by face, with tolerances."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
@@ -378,7 +371,7 @@ class _Slack:
         largest = max(violations.values())
         self.active = {k for k in faces if self.multipliers[k] > multiplier_tol}
         is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
-        violation_tol = score_tol if is_at_cap else options.clear_violation_ratio * score_tol
+        violation_tol = score_tol if is_at_cap else OPTIONS.clear_violation_ratio * score_tol
         self.is_positive = self.cap < inf and largest > violation_tol
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}
@@ -406,7 +399,6 @@ class _Slack:
             changes.append(partial(self.active.add, most_violated))
         if self.is_positive and self.xi < -sign_tol:
             changes.append(partial(setattr, self, "is_positive", False))
-        is_over = sum(self.multipliers.values()) > self.cap + sign_tol
-        if not self.is_positive and is_over:
+        if not self.is_positive and sum(self.multipliers.values()) > self.cap + sign_tol:
             changes.append(partial(setattr, self, "is_positive", True))
         return changes

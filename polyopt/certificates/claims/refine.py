@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from polyopt.certificates.claims.active_set import Multipliers, refining_solver, solve_active_set
+from polyopt.certificates.claims.active_set import Multipliers, solve_active_set, solve_refined
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.check.check import Cells, Program, number
@@ -148,7 +148,7 @@ def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | Non
     program = _program(statement, exact_samples)
     W, b, multipliers = solve_active_set(
         program, *_feasible(program, statement), active_tol=_ACTIVE_TOL,
-        solve=refining_solver(bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
+        solve=partial(solve_refined, bits=bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
     stated = {name: multipliers[name] for name in statement.multipliers}
     feasible = feasible_multipliers(program, stated, bits)
