@@ -19,10 +19,6 @@ from polyopt.certificates.claims.statement import without_form
 if TYPE_CHECKING:
     from formulations.language.program import Program
 
-_NO_BOUND = (  # why no claim (a file from which another program verifies a bound) is written
-    "conditions of optimality that hold to a tolerance prove no bound, and so there is no claim to save"
-)
-
 
 def certify_program(
     program: "Program", primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike], *, tol: float = 1e-6
@@ -63,9 +59,12 @@ def certify_program(
     residuals = tuple(residual(part.kind, part.row, part.violation, part.scale) for part in measured.parts)
     value, lagrangian = measured.value, measured.lagrangian
     holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
+    evidence = without_form(
+        "conditions of optimality that hold to a tolerance prove no bound, and so there is no claim to save"
+    )
     return Certificate(
         program.name, Claim.CONDITIONS if holds else Claim.NONE, value, lagrangian, residuals, tol,
-        program.name, sense=program.sense, evidence=without_form(_NO_BOUND),
+        program.name, sense=program.sense, evidence=evidence,
     )  # fmt: skip
 
 

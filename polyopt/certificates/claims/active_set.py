@@ -45,10 +45,9 @@ from typing import Any
 import numpy as np
 
 from polyopt.certificates.claims.file import square_multipliers
+from polyopt.certificates.claims.statement import Multipliers, Vector
 from polyopt.check.check import Program, Rows
 
-Vector = list[Fraction]
-Multipliers = dict[str, list[Vector]]  # by the name of the family, for each face, n numbers
 Key = tuple[Any, ...]  # an unknown: ("w", face, weight), ("b", face), ("m", slack, face) or ("xi", slack)
 Solve = Callable[[list[Vector], Vector, Vector], Vector]  # (A, rhs, guess) -> solution of A x = rhs
 Change = Callable[[], None]  # changes one state of an active set
@@ -235,14 +234,14 @@ class _ActiveSet:
             raise ValueError(
                 f"{len(guess)} numbers are at no bound; at most {OPTIONS.max_equations} are solved for"
             )
-        slopes = {  # l sign(w), by face and weight
+        slopes = {  # l sign(w), or the end of the subdifferential that was chosen
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in self.weights
         } | self.end_slopes
         zeros = dict.fromkeys(guess, _ZERO)
         at_zero = self._set_point(zeros, slopes)
         at_units = [self._set_point(zeros | {key: _ONE}, slopes) for key in guess]
-        lines = zip(zip(*at_units, strict=True), at_zero, strict=False)  # none without unknowns
-        A = [[v - constant for v in line] for line, constant in lines]
+        equations = zip(zip(*at_units, strict=True), at_zero, strict=False)  # none without unknowns
+        A = [[residual - constant for residual in line] for line, constant in equations]
         x = solve(A, [-v for v in at_zero], list(guess.values())) if A else []
         values = zeros | dict(zip(guess, x, strict=False))
         self._set_point(values, slopes)

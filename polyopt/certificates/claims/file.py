@@ -26,18 +26,14 @@ import scipy.sparse as sp
 
 from formulations.language.types import Matrix, as_csr, canonical
 from polyopt.base.files import write_text
-from polyopt.certificates.claims.statement import Evidence, Statement, numeral, numerals
+from polyopt.certificates.claims.statement import Evidence, Multipliers, Statement, Vector, numeral, numerals
 from polyopt.check.check import Program, Rows, conjugate, digest
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
-_NO_SCALE = "no multiple of the point satisfies the rows without slack"
 
-
-def feasible_multipliers(
-    program: Program, multipliers: dict[str, Any], bits: int = 53
-) -> dict[str, list[list[Fraction]]]:
+def feasible_multipliers(program: Program, multipliers: dict[str, Any], bits: int = 53) -> Multipliers:
     """Return multipliers near these that satisfy signs, caps and Σ β_i = 0 exactly, by family and face.
 
     multipliers: by the name of the family, an array (K, n) of floats, or K lists of n fractions.
@@ -61,9 +57,9 @@ def feasible_multipliers(
     return feasible
 
 
-def square_multipliers(program: Program, faces: list[list[Fraction]]) -> dict[str, list[list[Fraction]]]:
+def square_multipliers(program: Program, faces: list[Vector]) -> Multipliers:
     """Return the multipliers of families with squares of centred scores: their derivatives at these faces."""
-    found: dict[str, list[list[Fraction]]] = {}
+    found: Multipliers = {}
     for row in (row for row in program.rows if row.loss == "square"):
         found[row.name] = []
         for w in faces:
@@ -99,7 +95,7 @@ def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[in
     return clipped
 
 
-def _raise_to_caps(row: Rows, m: list[list[Fraction]]) -> None:
+def _raise_to_caps(row: Rows, m: list[Vector]) -> None:
     """Raise multipliers (by face) of a linear loss, which must equal their caps, in place.
 
     If the constraints of a sample share a cap, the largest multiplier is raised.
@@ -142,7 +138,7 @@ def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> 
             remainder -= extra
 
 
-def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fraction]], list[Fraction]]:
+def feasible_point(program: Program, statement: Statement) -> tuple[list[Vector], Vector]:
     """Return faces and intercepts: the statement's point, clipped and scaled until it is feasible.
 
     Raise ValueError if no multiple of the point satisfies the constraints without slack.
@@ -161,7 +157,7 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
 
 
 def _feasible_scale(
-    program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction], grid: int
+    program: Program, hard: list[Rows], faces: list[Vector], b: Vector, grid: int
 ) -> Fraction:
     """Return the scale nearest to 1, a multiple of 1/grid, with which all constraints without slack hold.
 
@@ -179,13 +175,11 @@ def _feasible_scale(
     nearest = math.ceil(lower * grid) if lower > 1 else math.floor(min(upper, 1) * grid)
     scale = Fraction(nearest, grid)
     if scale <= 0 or not lower <= scale <= upper or any(u == 0 < c for u, c in pairs):
-        raise ValueError(_NO_SCALE)
+        raise ValueError("no multiple of the point satisfies the rows without slack")
     return scale
 
 
-def group_multipliers(
-    program: Program, adjoints: list[list[Fraction]], faces: list[list[Fraction]]
-) -> list[list[Fraction]]:
+def group_multipliers(program: Program, adjoints: list[Vector], faces: list[Vector]) -> list[Vector]:
     """Return multipliers q (K, m) of the group norms, of length at most r for each group of weights.
 
     The objective has r |W_g| for each group g of weights, over all faces, which is at least q'W_g. So the
@@ -211,14 +205,15 @@ def group_multipliers(
                 q = (scale if has_full_length else min(scale, 1.0)) * direction
                 candidates.append([Fraction(value) for value in np.trunc(q / unit) * unit])
 
-        price = partial(_price, v, penalties)
-        candidates = candidates[-1:] if program.shape == "worst" else candidates
-        for (k, j), value in zip(entries, min(candidates, key=price, default=[]), strict=False):
+        if program.shape == "worst":
+            candidates = candidates[-1:]
+        best = min(candidates, key=partial(_conjugate_of_rest, v, penalties), default=[])
+        for (k, j), value in zip(entries, best, strict=False):
             Q[k][j] = value
     return Q
 
 
-def _price(v: list[Fraction], penalties: list[Any], q: list[Fraction]) -> Fraction:
+def _conjugate_of_rest(v: Vector, penalties: list[Any], q: Vector) -> Fraction:
     """Return the conjugate of the penalties at v - q."""
     rest = zip(v, q, penalties, strict=True)
     return sum((conjugate(a - b, p, Fraction(1), Fraction(0)) for a, b, p in rest), Fraction(0))
@@ -231,7 +226,7 @@ def _soft_threshold(v: Fraction, penalty: tuple[Any, ...]) -> Fraction:
     return Fraction(max(largest - l1, 0) - max(least - l1, 0))
 
 
-def face_weights(lengths: list[float]) -> list[Fraction]:
+def face_weights(lengths: list[float]) -> Vector:
     """Return nonnegative lengths divided by their sum, on a grid of 50 bits; positive ones stay positive.
 
     They are the multipliers t_k, of sum 1, of a penalty max_k h|w_k|².
@@ -296,7 +291,7 @@ def claim_of(statement: Statement) -> dict[str, Any]:
 
 
 def _multipliers_and_bound(
-    program: Program, statement: Statement, faces: list[list[Fraction]]
+    program: Program, statement: Statement, faces: list[Vector]
 ) -> tuple[dict[str, Any], Fraction]:
     """Return feasible multipliers as in the file, and their bound; zeros if it is negative."""
     feasible = feasible_multipliers(program, statement.multipliers, statement.bits)
@@ -310,9 +305,7 @@ def _multipliers_and_bound(
     return multipliers, gain - price
 
 
-def _multiplier_fields(
-    program: Program, multipliers: dict[str, list[list[Fraction]]], faces: list[list[Fraction]]
-) -> dict[str, Any]:
+def _multiplier_fields(program: Program, multipliers: Multipliers, faces: list[Vector]) -> dict[str, Any]:
     """Return the file's field "rows"; also "held" (q) if there are groups, and "shares" (t) for "worst"."""
     rows = {name: [numerals(m) for m in by_face] for name, by_face in multipliers.items()}
     fields: dict[str, Any] = {"rows": rows}

@@ -14,12 +14,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from polyopt.certificates.claims.active_set import Multipliers, solve_active_set, solve_refined
+from polyopt.certificates.claims.active_set import solve_active_set, solve_refined
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
-from polyopt.certificates.claims.statement import Evidence, Statement
+from polyopt.certificates.claims.statement import Evidence, Multipliers, Statement, Vector
 from polyopt.check.check import Cells, Program, number
-
-Vector = list[Fraction]
 
 _MAX_DIGITS = 100  # largest number of digits that may be asked for
 _ACTIVE_SET_DIGITS = 40  # digits of the refined point that gives the active set of an exact solution

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from formulations.language.types import Matrix
 
 Number: TypeAlias = float | Fraction
+Vector: TypeAlias = list[Fraction]
+Multipliers: TypeAlias = dict[str, list[Vector]]  # by the name of the family, for each face, n numbers
 
 
 @dataclass(frozen=True)
