@@ -144,7 +144,9 @@ def rules(
             end = "\n\n" if whole is not pairs[-1] else "\n"
             emit("".join(f"{remark}{end}" for remark in remarks))
         elif form == "json":
-            agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
+            agreement = [
+                {"data": name, "same": int(agrees.sum()), "samples": len(agrees)} for name, agrees in counts
+            ]
             values = {"method": saved.method, "terms": most, "polytopes": short.to_json()}
             content.append((whole.model, values | {"agreement": agreement, "remarks": remarks}))
         else:
@@ -183,8 +185,8 @@ def _cost(
     """Return sentences on the agreement of shortened rules with the model."""
     length = f"{terms} term{'s' if terms != 1 else ''} a face (of {whole.most_terms})"
     remarks = [] if fidelity is None else [f"The fewest terms that agree on {100 * fidelity:g} %: {length}."]
-    for name, agreement in counts:
-        percent = f"{100 * agreement.share:.2f} % of the {name} ({agreement.same} of {agreement.samples})"
+    for name, agrees in counts:
+        percent = f"{100 * agrees.mean():.2f} % of the {name} ({agrees.sum()} of {len(agrees)})"
         remarks.append(f"These rules agree with the model on {percent}.")
     is_cut = terms is not None and terms < whole.most_terms
     if not counts and (is_cut or digits is not None):

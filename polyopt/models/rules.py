@@ -18,19 +18,6 @@ from polyopt.polytope.sql import Label, Reading, as_sql
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Number of samples whose label by the rules is the machine's, and number of all samples."""
-
-    same: int
-    samples: int
-
-    @property
-    def share(self) -> float:
-        """Fraction of the samples with the machine's label."""
-        return self.same / self.samples if self.samples else 1.0
-
-
-@dataclass(frozen=True)
 class Rules:
     """The polytopes of a machine of two classes, in the units of the table."""
 
@@ -95,8 +82,13 @@ class Rules:
         is_outside = decision.are_second(decision.scores(self.model.raw_values(X)))
         return classes[(is_outside == (decision.labels[1] == classes[1])).astype(int)]
 
-    def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
-        """Return the rules as text, one for each polytope, or one for a union, with labels as `shown`."""
+    def texts(
+        self, digits: int = 4, terms: int | None = None, shown: Callable[[str], str] = str
+    ) -> list[str]:
+        """Return the rules as text, one for each polytope, or one for a union, with labels as `shown`.
+
+        Numbers have so many significant digits, and a face is shown with so many terms, by default all.
+        """
         labels = [shown(str(label)) for label in self.labels]
         if self.decision.kind == "union":
             return [union_rules(self.polytopes, digits, terms, *labels)]
@@ -104,10 +96,6 @@ class Rules:
             polytope.rules(digits, max_terms=terms, inside=inside, outside=outside)
             for polytope, (inside, outside) in zip(self.polytopes, [labels, labels[::-1]], strict=False)
         ]
-
-    def text(self, digits: int = 4, max_terms: int | None = None) -> str:
-        """Return all rules as text, with so many significant digits and terms a face."""
-        return "\n".join(self.texts(digits, max_terms))
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the rules for JSON, one for each polytope, or one for a union."""
@@ -136,10 +124,9 @@ class Rules:
         reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
         return as_sql(self.polytopes, *self.labels, reading)
 
-    def agreement(self, X: Matrix) -> Agreement:
-        """Count the samples, as the model reads them, on which rules and machine agree."""
-        same = self.predict(X) == self.model.predict(X)
-        return Agreement(int(same.sum()), len(same))
+    def agreement(self, X: Matrix) -> NDArray[np.bool_]:
+        """Return the mask of the samples, as the model reads them, on which rules and machine agree."""
+        return np.asarray(self.predict(X) == self.model.predict(X))
 
     def fewest_terms(self, X: Matrix, fidelity: float, digits: int | None = None) -> int:
         """Return the fewest terms a face with which :meth:`shortened` has a fidelity of at least this.
@@ -151,7 +138,7 @@ class Rules:
             raise ValueError(f"--fidelity must be above 0 and at most 1, not {fidelity!r}")
         best = 0.0
         for terms in range(1, max(self.most_terms, 1) + 1):
-            reached = self.shortened(digits, terms).agreement(X).share
+            reached = float(self.shortened(digits, terms).agreement(X).mean())
             if reached >= fidelity:
                 return terms
             best = max(best, reached)

@@ -41,7 +41,7 @@ def test_votes_of_the_pairs_are_the_labels_and_each_pair_has_rules(machine):
         rules = Rules.of(pair)
         assert np.array_equal(rules.predict(frame), labels)
         assert set(rules.labels) == set(pair.estimator.classes_)
-        assert frame.columns[0] in rules.text()
+        assert frame.columns[0] in rules.texts()[0]
         here = explain_row(pair, frame, 3)
         assert here.label == labels[3]
         assert {here.label, here.other} == set(pair.estimator.classes_)

@@ -62,7 +62,7 @@ def test_the_fewest_terms_are_the_fewest(saved):
     said = worked("rules", path, "--fidelity", 0.98, "--data", data)
     found = rules.fewest_terms(X, 0.98)
     assert f"The fewest terms that agree on 98 %: {found} term" in said
-    shares = [rules.shortened(None, terms).agreement(X).share for terms in range(1, found + 1)]
+    shares = [rules.shortened(None, terms).agreement(X).mean() for terms in range(1, found + 1)]
     assert shares[-1] >= 0.98
     assert max(shares[:-1], default=0.0) < 0.98
     assert rules.fewest_terms(X, 1.0) <= rules.most_terms
