@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.types import Array
@@ -25,13 +24,10 @@ def decision_model_of(machine: Any) -> DecisionModel:
     kind: Any = "union" if union is not None else "difference" if len(sides) > 1 else "polytope"
     outside = sides[0].outer_label_
     [inside] = [label for label in fitted.classes_ if label != outside]
-
-    def predict(X: Array) -> NDArray[Any]:
-        labels: NDArray[Any] = fitted.classes_[fitted._labels(X)]
-        return labels
-
     columns = tuple(Column(name, (j,)) for j, name in enumerate(polytopes[0].names))
-    return DecisionModel(tuple(polytopes), kind, (inside, outside), predict, columns)
+    return DecisionModel(
+        tuple(polytopes), kind, (inside, outside), lambda X: fitted.classes_[fitted._labels(X)], columns
+    )
 
 
 def single_sample(machine: Any, x: Any) -> Array:

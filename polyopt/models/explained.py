@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
@@ -42,12 +41,10 @@ def subject_of(model: Model) -> DecisionModel:
     ValueError: a machine without faces or of more than two classes, or steps without units of a table.
     """
     rules, raw, machine = Rules.of(model), model.raw_units, model.estimator
-
-    def predict(X: Array) -> NDArray[Any]:
-        labels: NDArray[Any] = machine.predict(named_as(machine, raw.scaled(X)))
-        return labels
-
-    return replace(rules.decision, predict=predict, columns=_columns(raw))
+    return replace(
+        rules.decision, columns=_columns(raw),
+        predict=lambda X: machine.predict(named_as(machine, raw.scaled(X))),
+    )  # fmt: skip
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:

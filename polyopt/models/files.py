@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FORMAT = "polyopt model, version 3"
 # A file that decompresses to more than this multiple of its size, and to more bytes than this, is refused.
 _MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
-_GROWN = "it would grow from {} to {} bytes, as no model does"
+_GROWN = "is refused: it would grow from {} to {} bytes, as no model does"
 _MAPPINGS = ("settings", "parameters", "claim", "data", "versions")  # of the facts
 _FOREIGN = "is not a model saved by 'polyopt fit'"
 _PROTOCOL = 2  # of skops; files of another are left to it
@@ -39,11 +39,10 @@ _SKLEARN_STEPS = frozenset({
     "sklearn.preprocessing._encoders.OneHotEncoder",
 })  # fmt: skip
 """Classes of scikit-learn that a pipeline may have."""
-_PLAIN = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)}
 _SCALARS = {
     f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.float32, np.float64, np.int32, np.int64, np.str_)
 }
-_KINDS = _PLAIN | _SCALARS
+_KINDS = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)} | _SCALARS
 _SPARSE = {f"{kind.__module__}.{kind.__qualname__}" for kind in (sp.csr_matrix, sp.csr_array)}
 
 
@@ -111,18 +110,12 @@ def load_model(path: str | Path) -> Model:
 
 
 class _RefusedError(Exception):
-    """Error for content that no model needs."""
-
-
-class _ForeignError(Exception):
-    """Error for a file that is not a model; its text ends a sentence on the file."""
+    """Error for a file that is not loaded; its text ends a sentence on the file."""
 
 
 def _clause(error: BaseException) -> str:
     """Return the error of a read as the end of a sentence on the file."""
     if isinstance(error, _RefusedError):
-        return f"is refused: {error}"
-    if isinstance(error, _ForeignError):
         return str(error)
     text = " ".join(str(error).split())
     short = text if len(text) <= 200 else f"{text[:200]}..."
@@ -139,8 +132,8 @@ def _read(stream: IO[bytes]) -> Model:
         fields = (about[name] for name in ("feature_names", "target", "method", "facts"))
         return _checked(Model(content["pipeline"], *fields))
     if isinstance(version, str) and version.startswith("polyopt model, version "):
-        raise _ForeignError(f"was saved by another polyopt ({version}): fit the model again")
-    raise _ForeignError(f"{_FOREIGN} of this version")
+        raise _RefusedError(f"was saved by another polyopt ({version}): fit the model again")
+    raise _RefusedError(f"{_FOREIGN} of this version")
 
 
 def _unpacked_size(stream: IO[bytes]) -> int:
@@ -182,13 +175,15 @@ def _check_texts(array: IO[bytes]) -> None:
     version = np.lib.format.read_magic(array)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read_header:
-        raise _RefusedError(f"it holds an array in the .npy format {version}, which no model needs")
+        raise _RefusedError(
+            f"is refused: it holds an array in the .npy format {version}, which no model needs"
+        )
     _, _, dtype = read_header[version](array)
     if dtype.kind == "U":
         points = np.frombuffer(array.read(), dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if points.max(initial=0) > sys.maxunicode:
             raise _RefusedError(
-                f"it holds a text with the code point {points.max():#x}, which Unicode has not"
+                f"is refused: it holds a text with the code point {points.max():#x}, which Unicode has not"
             )
 
 
@@ -205,11 +200,11 @@ def _content(stream: IO[bytes]) -> Any:
     except UntrustedTypesFoundException:
         foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
         if all(name.startswith("polyopt.") for name in foreign):
-            raise _ForeignError(
+            raise _RefusedError(
                 f"was saved by another polyopt, as it holds {', '.join(foreign)}, which there is not here: "
                 "fit the model again"
             ) from None
-        raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
+        raise _RefusedError(f"is refused: it holds {', '.join(foreign)}, which no model needs") from None
 
 
 def _checked(model: Model) -> Model:
@@ -232,7 +227,7 @@ def _checked(model: Model) -> Model:
         check_is_fitted(model.estimator)
         is_whole = names is None or len(names) == model.n_features
     if not is_whole:
-        raise _ForeignError(f"{_FOREIGN}, or it is damaged: its parts are not those of a model")
+        raise _RefusedError(f"{_FOREIGN}, or it is damaged: its parts are not those of a model")
     return model
 
 

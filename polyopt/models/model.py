@@ -19,6 +19,7 @@ from formulations.language.types import Matrix, is_sparse
 from polyopt.base.text import other_spellings
 from polyopt.certificates.certificate import Certificate
 from polyopt.datasets import Dataset
+from polyopt.datasets.preparation import column_texts, imputes
 from polyopt.estimators.frames import column_names, in_order, named_as, read_columns
 from polyopt.estimators.status import solutions_of
 
@@ -106,15 +107,11 @@ class Model:
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""
-        from polyopt.datasets.preparation import column_texts
-
         return tuple(column_texts(self.preparation))
 
     @property
     def fills_gaps(self) -> bool:
         """True if values may be missing."""
-        from polyopt.datasets.preparation import imputes
-
         return imputes(self.preparation)
 
     @property
@@ -125,8 +122,7 @@ class Model:
     @property
     def n_features(self) -> int:
         """Number of columns that the model reads."""
-        first = self.pipeline.steps[0][1]
-        return int(first.n_features_in_)
+        return int(self.pipeline.steps[0][1].n_features_in_)
 
     @property
     def holds_data(self) -> bool:
@@ -150,8 +146,6 @@ class Model:
         Raises ValueError for a frame with other columns than the fit's, or two of one name, and for an array
         with another number of columns.
         """
-        from polyopt.datasets.preparation import column_texts
-
         names, found = self.feature_names, column_names(X)
         if names is None:
             names = list(getattr(self.pipeline.steps[0][1], "feature_names_in_", ()))
@@ -251,15 +245,13 @@ def facts_of_fit(
 
 
 def _claim(certificate: Certificate) -> dict[str, Any]:
-    numbers = {
-        "primal": certificate.primal_value, "bound": certificate.dual_value, "gap": certificate.gap,
-        "relative_gap": certificate.relative_gap, "tol": certificate.tol,
-    }  # fmt: skip
-    words = {
+    return {
         "sentence": certificate.sentence, "claim": certificate.claim.name.lower(),
         "program": certificate.program, "scope": certificate.scope,
+        "primal": float(certificate.primal_value), "bound": float(certificate.dual_value),
+        "gap": float(certificate.gap), "relative_gap": float(certificate.relative_gap),
+        "tol": float(certificate.tol),
     }  # fmt: skip
-    return words | {name: float(value) for name, value in numbers.items()}
 
 
 def _plain(value: Any) -> bool | int | float | str | None:

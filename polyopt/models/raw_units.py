@@ -98,15 +98,15 @@ class RawUnits:
         if not centre.any() and (scale == 1.0).all():
             return replace(polytope, feature_names=names)  # which keeps whole numbers
         moved = Polytope.from_scaled(polytope.W, polytope.b, centre, scale)
-        # Mean and spread are the scaler's, as far as it has them.
-        unknown = np.full(len(scale), np.nan)
+        # Mean and spread of a feature are those of its scaler, or else those of the machine's polytope.
         mean = np.array([np.nan if f.mean is None else f.mean for f in self.features])
-        typical = unknown if polytope.centre is None else centre + scale * polytope.centre
-        spread = scale if polytope.spread is None else scale * polytope.spread
-        is_scaled = np.isfinite(mean)
-        typical, spread = np.where(is_scaled, mean, typical), np.where(is_scaled, scale, spread)
-        known = typical if np.isfinite(typical).all() else None
-        return Polytope(moved.W, moved.b, names, spread, known, polytope.is_closed)
+        has_mean, spread = np.isfinite(mean), scale
+        if polytope.centre is not None:
+            mean = np.where(has_mean, mean, centre + scale * polytope.centre)
+        if polytope.spread is not None:
+            spread = np.where(has_mean, scale, scale * polytope.spread)
+        known_mean = mean if np.isfinite(mean).all() else None
+        return Polytope(moved.W, moved.b, names, spread, known_mean, polytope.is_closed)
 
     @property
     def scaling(self) -> tuple[Array, Array]:

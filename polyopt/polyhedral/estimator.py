@@ -124,11 +124,6 @@ class PolyhedralClassifier(FaceClassifier):
         self.n_iter_ = max(solution.iterations, 1)
         self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
 
-    @property
-    def _faces(self) -> Array:
-        """The faces (K, m+1), bias last; also available in a copy without data."""
-        return np.column_stack([self.W_, self.b_])
-
     def _binary_certificate(self, tol: float) -> Any:
         return self._certify(self.solution_["W"], tol)
 

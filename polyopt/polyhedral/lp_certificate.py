@@ -41,12 +41,6 @@ from polyopt.linalg.rounding import UNIT, Ball, careful_transposed_product, gamm
 
 _BOX_TOL = 1e-9  # relative distance from R up to which an entry is at the box
 MAX_PROGRAM_ENTRIES = 2_000_000  # entries of X, times faces, up to which a program is solved for a bound
-_OTHER_ASSIGNMENT = "Another assignment may have a lower optimum."
-_ZERO = "The value is 0, which bounds every assignment."
-_STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
-_LARGE = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
-_AT_BOX = "The box holds a face: raise radius or scale the features."
-_OUTSIDE_BOX = "The faces break their box; the value is of the faces clipped to it."
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -116,10 +110,10 @@ def certify_polyceptron(
     certificate = _certificate(name, value, bound, residuals, box, tol, large, statement)
     if global_bound is None or (certificate.scope == name and certificate.claim is Claim.OPTIMAL):
         return certificate
-    solver_bound = checked_number("global_bound", global_bound)
     return conclude(
         name, value, Ball(0.0), box.residuals(), tol,
-        feasible=not box.is_violated, notes=[_STATED], stated=solver_bound,
+        feasible=not box.is_violated, stated=checked_number("global_bound", global_bound),
+        notes=["The bound on all assignments is an integer solver's word; 0 alone is proven."],
     )  # fmt: skip
 
 
@@ -239,13 +233,21 @@ def _certificate(
 ) -> Certificate:  # fmt: skip
     """Return the certificate; a value of 0 is optimal without multipliers."""
     single, zero = len(box.W) == 1, not _may_be_positive(value) and not box.is_violated
-    notes = ["" if single else _OTHER_ASSIGNMENT, *box.notes, _LARGE if large else ""]
+    if zero:
+        notes = ["The value is 0, which bounds every assignment."]
+    else:
+        notes = [] if single else ["Another assignment may have a lower optimum."]
+        notes += box.notes
+        if large:
+            notes.append(
+                "The data are too large to solve the programs for a bound; it is 0 without multipliers."
+            )
     return conclude(
         name, value, Ball(0.0) if zero else bound, [*box.residuals(), *([] if zero else residuals)], tol,
         feasible=not box.is_violated,
         reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
-        notes=[_ZERO] if zero else notes, evidence=[Evidence(statement)],
+        notes=notes, evidence=[Evidence(statement)],
     )  # fmt: skip
 
 
@@ -292,10 +294,10 @@ class BoxedFaces:
     def notes(self) -> list[str]:
         """Sentences of a certificate about the box."""
         if self.is_violated:
-            return [_OUTSIDE_BOX]
+            return ["The faces break their box; the value is of the faces clipped to it."]
         if self.excess is None:
             return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
-        return [_AT_BOX] if self.side.any() else []
+        return ["The box holds a face: raise radius or scale the features."] if self.side.any() else []
 
 
 def is_at_box(W: Vector, radius: float) -> NDArray[np.bool_]:

@@ -582,7 +582,8 @@ class PLUME(PolyhedralClassifier):
         return self._log_odds(X)
 
     def _log_odds(self, X: Any) -> Array:
-        return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
+        W = np.column_stack([self.W_, self.b_])  # a copy without data has no solution_["W"]
+        return self._side * mixture.log_odds(X, W, self._asked["gamma"])
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self._asked["decision"] == "polytope":

@@ -35,8 +35,6 @@ from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, bo
 MAX_SAMPLES = 1_000
 """Largest number of samples of the integer program; HiGHS closes the gap for up to about a hundred."""
 
-_LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
-
 
 class ExactPolyceptron(FacesByPrograms):
     """Steps of the exact Polyceptron, with a linear program for each face.
@@ -147,7 +145,7 @@ def solve_polyceptron_global(
     tell(record)
     if point.objective - bound <= tol * point.objective:
         status = Status.SOLVED
-    elif status not in _LIMITS:
+    elif status not in (Status.TIME_LIMIT, Status.INTERRUPTED):
         status = Status.INACCURATE
     return replace(
         point, status=status, bound=bound, solver="HiGHS, integer program", iterations=max(iterations, 1),

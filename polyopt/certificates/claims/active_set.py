@@ -301,12 +301,8 @@ class _ActiveSet:
 
     def find_changes(self, sign_tol: Fraction) -> list[Change]:
         """Return functions, each of which changes one state with a wrong sign."""
-        changes: list[Change] = []
-        for k, j in self.weights:
-            changes += self._changes_of_weight(k, j)
-        for slack in self.slacks:
-            changes += slack.find_changes(self.scores, sign_tol)
-        return changes
+        changes = [change for k, j in self.weights for change in self._changes_of_weight(k, j)]
+        return changes + [c for slack in self.slacks for c in slack.find_changes(self.scores, sign_tol)]
 
     def _changes_of_weight(self, k: int, j: int) -> list[Change]:
         """Return the change of state of a weight, or [] if its signs are not wrong.

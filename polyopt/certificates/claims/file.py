@@ -254,7 +254,8 @@ def save_claims(
         )
     if data is not None and (len(evidence) > 1 or scaler is not None or table is not None):
         raise ValueError("data are written for two classes, as the machine saw them")
-    layout, claims = {} if table is None else {"table": _layout(table, target)}, []
+    layout = {} if table is None else {"table": _layout(table, target)}
+    claims = []
     for part in evidence:
         statement = part.state()
         if data is None:
