@@ -20,13 +20,16 @@ def decision_model_of(machine: Any) -> DecisionModel:
         )
     fitted = machine._as_fitted()
     sides, union = fitted._sides or (fitted,), getattr(fitted, "polytopes_", None)
-    polytopes = [side.polytope_ for side in sides] if union is None else list(union)
-    kind: Any = "union" if union is not None else "difference" if len(sides) > 1 else "polytope"
+    if union is None:
+        polytopes = tuple(side.polytope_ for side in sides)
+        kind: Any = "difference" if len(sides) > 1 else "polytope"
+    else:
+        polytopes, kind = tuple(union), "union"
     outside = sides[0].outer_label_
     [inside] = [label for label in fitted.classes_ if label != outside]
     columns = tuple(Column(name, (j,)) for j, name in enumerate(polytopes[0].names))
     return DecisionModel(
-        tuple(polytopes), kind, (inside, outside), lambda X: fitted.classes_[fitted._labels(X)], columns
+        polytopes, kind, (inside, outside), lambda X: fitted.classes_[fitted._labels(X)], columns
     )
 
 

@@ -39,8 +39,8 @@ SHARED: dict[str, list[Any]] = {
 class PolyhedralClassifier(FaceClassifier):
     """Base of the Polyceptron, SPLA1, PC-SLP and PLUME.
 
-    A subclass solves the binary problem in :meth:`_solve`, certifies it in :meth:`_certify` and lists its
-    multipliers in :meth:`_multipliers`. Labels are +1 inside and -1 outside there.
+    A subclass solves the binary problem in :meth:`_solve`, certifies it in :meth:`_binary_certificate` and
+    lists its multipliers in :meth:`_multipliers`. Labels are +1 inside and -1 outside there.
 
     Parameters
     ----------
@@ -75,10 +75,6 @@ class PolyhedralClassifier(FaceClassifier):
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         """Return the solution for samples X, labels y and weights c, with the faces ``W`` (K, m+1)."""
-
-    @abstractmethod
-    def _certify(self, W: Array, tol: float) -> Any:
-        """Return the certificate of the faces W (K, m+1) from the stored training data."""
 
     @abstractmethod
     def _multipliers(self) -> dict[str, Any]:
@@ -123,9 +119,6 @@ class PolyhedralClassifier(FaceClassifier):
         self.solution_ = solution
         self.n_iter_ = max(solution.iterations, 1)
         self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
-
-    def _binary_certificate(self, tol: float) -> Any:
-        return self._certify(self.solution_["W"], tol)
 
     def _binary_duals(self) -> "pd.DataFrame":
         import pandas as pd

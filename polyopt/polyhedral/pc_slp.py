@@ -193,12 +193,12 @@ class PCSLP(PolyhedralClassifier):
         problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, self.solver_)
         return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed))
 
-    def _certify(self, W: Array, tol: float) -> Certificate:
+    def _binary_certificate(self, tol: float) -> Certificate:
         from polyopt.polyhedral.lp_certificate import certify_pc_slp
 
         duals = self.solution_.duals
         return certify_pc_slp(
-            self._X, self._y, W, C=self._costs,
+            self._X, self._y, self.solution_["W"], C=self._costs,
             u=duals.get("inside"), q=duals.get("outside"), radius=self._asked["radius"], tol=tol,
         )  # fmt: skip
 

@@ -577,16 +577,14 @@ class PLUME(PolyhedralClassifier):
         return solution
 
     def _binary_scores(self, X: Any) -> Array:
-        if self._asked["decision"] == "polytope":
-            return super()._binary_scores(X)
-        return self._log_odds(X)
+        return self._log_odds(X) if self._decides_by_model else super()._binary_scores(X)
 
     def _log_odds(self, X: Any) -> Array:
         W = np.column_stack([self.W_, self.b_])  # a copy without data has no solution_["W"]
         return self._side * mixture.log_odds(X, W, self._asked["gamma"])
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        if self._asked["decision"] == "polytope":
+        if not self._decides_by_model:
             return super()._draw_scores(graph, x)
         s = graph.affine(x, self.W_, self.b_)
         least = graph.over_columns("ReduceMin", s)
@@ -602,9 +600,9 @@ class PLUME(PolyhedralClassifier):
         """True if the model's probabilities decide, and not the polytope of the faces."""
         return bool(self._asked["decision"] == "posterior")
 
-    def _certify(self, W: Array, tol: float) -> Certificate:
+    def _binary_certificate(self, tol: float) -> Certificate:
         model = {name: self._asked[name] for name in ("gamma", "ridge")}
-        return certify_plume(self._X, self._y, W, **model, C=self._costs, tol=tol)
+        return certify_plume(self._X, self._y, self.solution_["W"], **model, C=self._costs, tol=tol)
 
     def _multipliers(self) -> dict[str, Any]:
         W, n, K, gamma = self.solution_["W"], len(self._y), len(self.W_), self._asked["gamma"]
@@ -639,7 +637,7 @@ class PLUME(PolyhedralClassifier):
 
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
-        if self._asked["decision"] == "polytope":
+        if not self._decides_by_model:
             # The theorem for polytopes has faces that are positive outside.
             return polytope_bound(self._X, -self._y, -self.solution_["W"], delta)
         return plume_bound(self._X, self._y, self.solution_["W"], self._asked["gamma"], delta)

@@ -354,6 +354,7 @@ class Polyceptron(PolyhedralClassifier):
         "passes": [PerceptronSettings, None],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"passes": PerceptronSettings}
+
     # -- fitting -----------------------------------------------------------------------------
 
     def _validate_params(self) -> None:
@@ -407,10 +408,10 @@ class Polyceptron(PolyhedralClassifier):
 
         return best_of(run, self.n_init, time_limit=time_limit, n_jobs=self.n_jobs)
 
-    def _certify(self, W: Array, tol: float) -> Certificate:
+    def _binary_certificate(self, tol: float) -> Certificate:
         from polyopt.polyhedral.lp_certificate import certify_polyceptron
 
-        u = self.solution_.duals.get("margin")
+        W, u = self.solution_["W"], self.solution_.duals.get("margin")
         radius = max(self._asked["radius"], float(np.abs(W).max()))  # "batch" and "online" have no box
         bound = self.solution_.bound if self.solver_ == "global" else None
         return certify_polyceptron(

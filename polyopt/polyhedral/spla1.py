@@ -337,9 +337,9 @@ class SPLA1(PolyhedralClassifier):
         )  # fmt: skip
         return self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
 
-    def _certify(self, W: Array, tol: float) -> Certificate:
+    def _binary_certificate(self, tol: float) -> Certificate:
         return certify_spla1(
-            self._X, self._y, W,
+            self._X, self._y, self.solution_["W"],
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
             assignment=self.solution_["assignment"], n_faces=self._asked["n_faces"], tol=tol,
         )  # fmt: skip

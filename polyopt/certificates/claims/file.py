@@ -44,7 +44,7 @@ def feasible_multipliers(program: Program, multipliers: dict[str, Any], bits: in
     grid = Fraction(2) ** (bits + 9 - int(np.frexp(largest or 1.0)[1]))
     # Multipliers are whole numbers in units of 1/grid until they are balanced.
     rounded = [
-        (row, _clip_to_caps(row, [[_floor(v, grid) for v in values] for values in m], grid))
+        (row, _clip_to_caps(row, [[math.floor(Fraction(v) * grid) for v in values] for values in m], grid))
         for row, m in families
     ]
     if program.intercept:
@@ -70,12 +70,6 @@ def square_multipliers(program: Program, faces: list[Vector]) -> Multipliers:
     return found
 
 
-def _floor(value: float | Fraction, grid: Fraction) -> int:
-    """Return the largest whole number that is at most value times grid."""
-    exact = Fraction(value) * grid
-    return exact.numerator // exact.denominator
-
-
 def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[int]]:
     """Return multipliers (by face, in units of 1/grid) from 0 to their caps, and 0 without a constraint.
 
@@ -83,7 +77,7 @@ def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[in
     """
     clipped = [[0] * len(values) for values in m]
     for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
-        limit = None if cap == math.inf else _floor(cap, grid)
+        limit = None if cap == math.inf else math.floor(cap * grid)
         for k in faces:
             clipped[k][i] = max(0, m[k][i] if limit is None else min(m[k][i], limit))
         if limit is not None and row.pays != "sum":
@@ -123,7 +117,7 @@ def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> 
             for row, m in families
             for i, (v, cap) in enumerate(zip(m, row.cap, strict=True))
             if v and row.side[i] == side
-            if not only_free or cap == math.inf or v < _floor(cap, grid)
+            if not only_free or cap == math.inf or v < math.floor(cap * grid)
         ]
         total = sum(m[i] for m, i in entries)
         if not imbalance or not total:
