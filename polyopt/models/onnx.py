@@ -56,7 +56,7 @@ def _values(graph: Graph, raw: RawUnits, texts: set[int]) -> str:
     numbers = range(len(raw.columns))
     if not texts:
         X = graph.input("X", len(numbers))
-        if [(f.column, f.is_number) for f in raw.features] == [(j, True) for j in numbers]:
+        if [(f.column, f.is_number) for f in raw.features] == [(j, True) for j in numbers]:  # X itself
             fills = [np.nan if fill is None else float(fill) for fill in raw.fills]
             return _filled(graph, X, None if np.isnan(fills).all() else np.array(fills))
         columns = [graph.op("Gather", X, graph.constant(np.array([j])), axis=1) for j in numbers]

@@ -121,6 +121,7 @@ class RawUnits:
             X = X.toarray()
         texts, columns = self.texts, {f.column for f in self.features}
         numbers = sorted(columns.difference(texts))
+        # True for a column of texts, False for numbers, None for a column that no feature reads
         is_text = [k in texts if k in columns else None for k in range(len(self.columns))]
         table = read_columns(X, is_text, [other_spellings(texts[k]) for k in sorted(texts)])
         cells = dict(zip(sorted(texts), table.texts.T, strict=True))

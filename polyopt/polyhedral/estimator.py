@@ -124,12 +124,12 @@ class PolyhedralClassifier(FaceClassifier):
         import pandas as pd
 
         columns = self._multipliers()
-        place, face = (np.asarray(columns.pop(name)) for name in ("place", "face"))
-        output = scores(self._X, self.solution_["W"])[place, np.maximum(face, 0)]
+        place, face = columns.pop("place"), columns.pop("face")
+        labels = np.array([self.outer_label_, self.inside_label_])
         frame = pd.DataFrame(columns)
         frame.insert(2, "sample", self._rows[place])
         frame.insert(3, "face", face)
-        labels = np.array([self.outer_label_, self.inside_label_])
         frame.insert(4, "label", labels[(self._y[place] > 0).astype(int)])
-        frame.insert(len(frame.columns) - 1, "output", output)
+        output = scores(self._X, self.solution_["W"])[place, face]
+        frame.insert(len(frame.columns) - 1, "output", output)  # before "state"
         return frame

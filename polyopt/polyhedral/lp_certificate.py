@@ -90,7 +90,8 @@ def certify_polyceptron(
     u_input = checked_vector("u", u, (len(y), K))
     hinges = _hinges(X, y, box.W)
     assigned = _assignment(X, y, box.W, assignment, u_input, tol * costs)
-    caps = costs[:, None] * belonging(y, assigned, K, "all")
+    caps = costs[:, None] * belonging(y, assigned, K, "all")  # 0 if a sample has no constraint at a face
+    # A sum of balls has a radius above 0; if all hinges with a cost are 0, the value is 0 exactly.
     value = (hinges * caps).sum() if _may_be_positive(hinges.signed(caps > 0)) else Ball(0.0)
     large = u_input is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
     M = np.zeros_like(caps) if u_input is None else u_input
