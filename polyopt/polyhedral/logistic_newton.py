@@ -178,8 +178,7 @@ class _Run:
         if active.sum() > OPTIONS.max_entries:
             return None
         H = hessian(problem, self.R, self.a, active, t)
-        # The model is minimised to the square of the smoothed gap, for quadratic convergence, but not much below
-        # the tolerance of the run.
+        # A gap near the square of the smoothed gap gives quadratic convergence; the tolerance needs no less.
         gap = max(self.smoothed_gap, 0.0)
         model_tol = OPTIONS.model_gap_ratio * min(gap, max(self.value * self.tol, gap * gap / self.value))
         ridges, gradient = np.broadcast_to(problem.ridges, W.shape)[active], self.gradient[active]
