@@ -177,9 +177,9 @@ def _after(step: Any, features: Features, fills: list[float | str | None]) -> Fe
 def _after_scaler(step: Any, features: Features) -> Features:
     if getattr(step, "clip", False):
         raise ValueError(f"{step!r} clips, so that faces are not flat in the units before it: set clip=False")
-    known = getattr(step, "scale_", None)
-    scale = np.ones(len(features)) if known is None else np.asarray(known, dtype=float)
-    shift = typical = getattr(step, "mean_", getattr(step, "center_", None))
+    own_scale = getattr(step, "scale_", None)  # None if the step only centres
+    scale = np.ones(len(features)) if own_scale is None else np.asarray(own_scale, dtype=float)
+    shift = mean = getattr(step, "mean_", getattr(step, "center_", None))  # None for scalers by the range
     if isinstance(step, MinMaxScaler):  # x · scale_ + min_
         shift, scale = -step.min_ / scale, 1.0 / scale
     if shift is None or not getattr(step, "with_mean", True):
@@ -188,7 +188,7 @@ def _after_scaler(step: Any, features: Features) -> Features:
         f._replace(
             centre=f.centre + f.scale * float(shift[j]),
             scale=f.scale * float(scale[j]),
-            mean=None if typical is None or known is None else f.centre + f.scale * float(typical[j]),
+            mean=None if mean is None or own_scale is None else f.centre + f.scale * float(mean[j]),
         )
         for j, f in enumerate(features)
     ]

@@ -351,10 +351,12 @@ class _Run:
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.objective(W)
             exceeds_rounding = -step * slope > rounding
-            if value <= self.value + (ARMIJO * step * slope if exceeds_rounding else rounding) and (
-                # If the values differ by rounding only, the gradient must be halved.
-                exceeds_rounding or float(np.abs(gradient).max()) < 0.5 * max_gradient
-            ):
+            if exceeds_rounding:
+                is_better = value <= self.value + ARMIJO * step * slope
+            else:  # the values differ by rounding only: the gradient must be halved
+                is_halved = float(np.abs(gradient).max()) < 0.5 * max_gradient
+                is_better = value <= self.value + rounding and is_halved
+            if is_better:
                 self.move(W, value, gradient)
                 return True
             if not exceeds_rounding:

@@ -167,7 +167,7 @@ def solve_active_set(
 class _ActiveSet:
     """The states of slacks and weights, and the point that follows from them.
 
-    weights: the index pairs (face, weight).
+    entries: the index pairs (face, weight) of W.
     W, b: weights and intercepts of all faces.
     pulls: X'β of each face, set by :meth:`solve_equations`.
     scores: scores of the samples at each face.
@@ -179,7 +179,7 @@ class _ActiveSet:
     """
 
     def __init__(self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction):
-        self.program, self.weights = program, list(product(range(program.faces), range(program.width)))
+        self.program, self.entries = program, list(product(range(program.faces), range(program.width)))
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
         self.pulls: list[Vector] = []
         self.scores = self._scores()
@@ -197,8 +197,8 @@ class _ActiveSet:
             for i, sharing in row.paid() if m else ():
                 cap = row.cap[i]
                 if cap > 0:
-                    m_tol = tol * ((cap if cap < inf else largest) or 1)
-                    self.slacks.append(_Slack(row, i, list(sharing), m, m_tol, self.scores, tol))
+                    size = cap if cap < inf else largest or 1
+                    self.slacks.append(_Slack(row, i, list(sharing), m, tol * size, self.scores, tol))
 
     def _scores(self) -> list[Vector]:
         """Return the n scores of each face, with the intercept."""
@@ -222,7 +222,7 @@ class _ActiveSet:
         faces = range(self.program.faces)
         guess: dict[Key, Fraction] = {  # the unknowns, with their present values
             ("w", k, j): self.W[k][j]
-            for k, j in self.weights
+            for k, j in self.entries
             if self.fixed[k][j] is None and not self.is_eliminated[k][j]
         }
         guess |= {("b", k): self.b[k] for k in faces if self.program.intercept}
@@ -235,7 +235,7 @@ class _ActiveSet:
                 f"{len(guess)} numbers are at no bound; at most {OPTIONS.max_equations} are solved for"
             )
         slopes = {  # l sign(w), or the end of the subdifferential that was chosen
-            (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in self.weights
+            (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in self.entries
         } | self.end_slopes
         zeros = dict.fromkeys(guess, _ZERO)
         at_zero = self._set_point(zeros, slopes)
@@ -264,12 +264,12 @@ class _ActiveSet:
             for k in slack.active:
                 slack.multipliers[k] = slack.cap if slack.is_capped else values["m", u, k]
         self.b = [values.get(("b", k), _ZERO) for k in range(program.faces)]
-        for k, j in self.weights:
+        for k, j in self.entries:
             self.W[k][j] = values.get(("w", k, j), self.fixed[k][j] or _ZERO)
         betas = program.betas(self.multipliers())
         is_kernel = program.shape == "kernel"
         self.pulls = betas if is_kernel else [program.features.pull(beta)[0] for beta in betas]
-        for k, j in self.weights:
+        for k, j in self.entries:
             slope = self.pulls[k][j] - slopes[k, j]
             if self.fixed[k][j] is None and self.is_eliminated[k][j]:
                 self.W[k][j] = slope / (2 * program.prices[k][j][0])
@@ -301,7 +301,7 @@ class _ActiveSet:
 
     def find_changes(self, sign_tol: Fraction) -> list[Change]:
         """Return functions, each of which changes one state with a wrong sign."""
-        changes = [change for k, j in self.weights for change in self._changes_of_weight(k, j)]
+        changes = [change for k, j in self.entries for change in self._changes_of_weight(k, j)]
         return changes + [c for slack in self.slacks for c in slack.find_changes(self.scores, sign_tol)]
 
     def _changes_of_weight(self, k: int, j: int) -> list[Change]:
