@@ -160,8 +160,7 @@ class _ExplicitRounds(AlternatingProblem):
                 "no solver left a point for the program of an assignment: scale the features to unit "
                 "variance, raise ridge, or choose solver='newton'"
             )
-        W = np.column_stack([solution["w"], solution["b"]])
-        W = problem.allowed(W)
+        W = problem.allowed(np.column_stack([solution["w"], solution["b"]]))
         alpha = np.zeros(problem.other_class.shape)
         alpha[problem.other_class] = solution.duals["margin"]
         value = faces.value(

@@ -122,7 +122,7 @@ class PlumeProblem(DescentProblem):
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """Return the random generators of `count` starts."""
-        return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
+        return np.random.default_rng(seed).spawn(count)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
         """Draw random faces, all different."""
@@ -302,7 +302,7 @@ class MixtureLoss:
         if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
             return True  # the loss is negligible, and without a ridge it may have no minimum
         gap = self.gap(gradient)
-        if gap > tol * abs(value) and np.isfinite(gap):
+        if np.isfinite(gap) and gap > tol * abs(value):
             return False
         scale = mixture.gradient_scale(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
         return float(np.abs(gradient).max()) <= tol * scale
