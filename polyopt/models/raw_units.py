@@ -86,14 +86,8 @@ class RawUnits:
                 texts.setdefault(f.column, []).append(f.text)
         return texts
 
-    @property
-    def is_flat(self) -> bool:
-        """True if every value is a column's number, or an indicator of a text."""
-        return not any(f.is_gap or f.knot is not None for f in self.features)
-
-    def polytope(self, polytope: Polytope, names: Sequence[str] | None = None) -> Polytope:
-        """Return the machine's polytope over the values, which by default have the names :attr:`names`."""
-        names = tuple(self.names if names is None else names)
+    def polytope(self, polytope: Polytope, names: tuple[str, ...]) -> Polytope:
+        """Return the machine's polytope over the values, with these names."""
         centre, scale = self.scaling
         if not centre.any() and (scale == 1.0).all():
             return replace(polytope, feature_names=names)  # which keeps whole numbers

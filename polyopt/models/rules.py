@@ -39,8 +39,8 @@ class Rules:
             raise ValueError(
                 f"it has {len(machine.classes_)} classes, and so no polytope of its own: see Model.pairs"
             )
-        raw = model.raw_units
-        names, decision = [shown(name) for name in raw.names], decision_model_of(machine)
+        raw, decision = model.raw_units, decision_model_of(machine)
+        names = tuple(shown(name) for name in raw.names)
         polytopes = tuple(raw.polytope(polytope, names) for polytope in decision.polytopes)
         return cls(model, replace(decision, polytopes=polytopes))
 
@@ -111,7 +111,7 @@ class Rules:
         ValueError: steps that no such expression can have, or two polytopes that decide by their difference.
         """
         raw = self.model.raw_units
-        if not raw.is_flat:
+        if any(f.is_gap or f.knot is not None for f in raw.features):
             raise ValueError(
                 "rules as code read columns as they are or filled, and some features of this model are "
                 "hinges or tell of missing values"

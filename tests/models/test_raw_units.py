@@ -173,7 +173,7 @@ def test_every_scaler_is_seen_through(scaler):
     own = Polytope(rng.normal(size=(4, 3)), rng.normal(size=4))
     scaled = scaler.fit_transform(X)
     raw = RawUnits.of([("scaler", scaler)], ["a", "b", "c"])
-    body = raw.polytope(own)
+    body = raw.polytope(own, tuple(raw.names))
     np.testing.assert_allclose(body.scores(X), own.scores(scaled), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(raw.scaled(raw.values(X)), scaled, rtol=1e-9, atol=1e-9)
     assert body.names == ("a", "b", "c")
