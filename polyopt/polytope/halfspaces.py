@@ -112,7 +112,7 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
         cap = 2.0 * distances[k] + 1.0  # a limit beyond the face's own, which keeps the program bounded
         try:
             reach = _maximise(A[k], np.vstack([A[others], A[k]]), np.append(distances[others], cap)).value
-        except _UnsolvedError:
+        except RuntimeError:
             continue
         redundant[k] = reach <= distances[k] * (1.0 + _MIN_CUT) + noise[k]
     return redundant
@@ -224,12 +224,11 @@ class _Optimum:
     multipliers: Array
 
 
-class _UnsolvedError(RuntimeError):
-    """Error if no solver returns a point that its multipliers prove optimal."""
-
-
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
-    """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded."""
+    """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded.
+
+    RuntimeError: no solver returns a point that its multipliers prove optimal.
+    """
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:  # no constraint, or the objective 0
         return _Optimum(np.inf if size else 0.0, np.zeros(len(cost)), np.zeros(len(A)))
@@ -243,7 +242,7 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
             multipliers = -found.ineqlin.marginals
             if _is_optimum(unit, A, limits, found.x, multipliers):
                 return _Optimum(float(cost @ found.x), found.x, multipliers)
-    raise _UnsolvedError(
+    raise RuntimeError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
         "Are the faces of wildly different sizes?"
     )

@@ -98,11 +98,12 @@ class Polytope:
         chosen = np.asarray(features, dtype=int)
         fixed = np.array(np.broadcast_to(at, self.n_features), dtype=float)
         fixed[chosen] = 0.0
+        names = self.feature_names
         return replace(
             self,
             W=self.W[:, chosen],
             b=self.b + self.W @ fixed,
-            feature_names=None if self.feature_names is None else tuple(self.feature_names[j] for j in chosen),
+            feature_names=None if names is None else tuple(names[j] for j in chosen),
             spread=None if self.spread is None else self.spread[chosen],
             centre=None if self.centre is None else self.centre[chosen],
         )

@@ -255,11 +255,6 @@ class DaskBlocks(_Tasks, Crew):
         # From now on without the blocks that have no sample of the two classes: their result is None.
         self._numbers = [number for number, facts in enumerate(self.ask("facts")) if facts is not None]
 
-    @property
-    def count(self) -> int:
-        """Number of blocks."""
-        return len(self._numbers)
-
     def close(self) -> None:
         """Have the workers release the blocks."""
         _release(self._client, self._name)

@@ -110,12 +110,13 @@ class ThreadExecutor(Executor):
     ) -> Any:  # fmt: skip
         """Return the results of a step as of :meth:`Executor.each`, each on one thread."""
 
-        def take(number: int) -> Any:
+        def take(stop: tuple[int, tuple[Any, ...]]) -> Any:
             if clock is not None:
                 clock.check()
-            return step(self._read(number), number, *(arguments[number] or ()))
+            number, more = stop
+            return step(self._read(number), number, *more)
 
-        return run_blocks(take, [number for number, more in enumerate(arguments) if more is not None])
+        return run_blocks(take, [(number, more) for number, more in enumerate(arguments) if more is not None])
 
     def chain(
         self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],

@@ -37,8 +37,6 @@ from polyopt.linalg.rounding import Ball, gamma, product
 
 _INFEASIBLE = "The point breaks its box; the value is of the point clipped to it."
 _CLIPPED = "The value is of the point clipped to its box"
-_OTHER_PATTERNS = "Another pattern may have a lower score."
-_LEAF_BOUND = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
 UNDERFLOW = 2.0**-1000  # above the total underflow error of an inner product
 
 
@@ -157,13 +155,14 @@ def certify_l0_data(
         best_bound = relaxed if relaxed.lower >= best_bound.lower else best_bound
     if searched is not None and Ball(searched).lower > best_bound.lower:
         best_bound = Ball(searched)
-        notes.append(_LEAF_BOUND)
+        notes.append("The bound is the least of the branch-and-bound leaves', each evaluated from the data.")
     is_global = relaxation_v is not None or searched is not None or stated is not None
+    if not is_global:
+        notes.append("Another pattern may have a lower score.")
     return conclude(
         "the L0 support vector machine", value, best_bound if is_global else pattern_bound, residuals, tol,
         feasible=feasible, reached=Claim.OPTIMAL if is_global else Claim.STATIONARY,
-        scope="the program" if is_global else "its pattern",
-        notes=notes if is_global else [*notes, _OTHER_PATTERNS], stated=stated,
+        scope="the program" if is_global else "its pattern", notes=notes, stated=stated,
     )  # fmt: skip
 
 

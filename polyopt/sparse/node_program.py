@@ -162,13 +162,13 @@ def pivot_program_of(problem: Problem) -> PivotProgram:
     # Scale each column by a power of two, which is exact, so that its largest entry is between 1 and 2.
     sizes = np.abs(problem.signed).max(axis=0, initial=0.0)
     units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
-    rng, perturbation = np.random.default_rng(0), PERTURBATION
     scaled = problem.signed / units
+    rng = np.random.default_rng(0)
     return PivotProgram(
         scaled, np.ascontiguousarray(scaled.T), problem.y,
-        problem.caps * (1.0 - perturbation * rng.random(n)), np.ones(n), units.copy(), units,
-        (np.ones(p) + perturbation * rng.random(p)) / units,
-        perturbation * rng.random(p) / units, 1e-9,
+        problem.caps * (1.0 - PERTURBATION * rng.random(n)), np.ones(n), units.copy(), units,
+        (np.ones(p) + PERTURBATION * rng.random(p)) / units,
+        PERTURBATION * rng.random(p) / units, 1e-9,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
 from polyopt.sparse.node_program import OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import as_start, finished
+from polyopt.sparse.pattern_lp import finished
 from polyopt.sparse.tree import CENTRE, EXPANDED, L0Tree, Node
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Options:
     tree_gap: float = 5e-7  # relative gap: half of a certificate's 1e-6; the other half is for rounding
     first_pivots: float = 1e5  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
     first_time: float = 0.15  # fraction of the time limit for the first pivots
+    search_time: float = 0.9  # fraction of the remaining time that the cross-entropy method may take
     exact_gap: float = 1e-9  # relative gap of an integer program solved from scratch, and its tolerance
     pruned_gap: float = 1e-6  # relative gap of its pruned point up to which that is still optimal
     check_nodes: int = 500  # nodes of the tree that checks an integer solver
@@ -56,8 +57,7 @@ DEFAULT = Options()
 
 def solve_globally(
     data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
-    search_time: float = 0.9, known: tuple[Vector, float] | None = None,
-    options: Options = DEFAULT,
+    known: tuple[Vector, float] | None = None, options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
 
@@ -65,19 +65,18 @@ def solve_globally(
     for a number of pivots; if it is not finished, it continues with the better of both incumbents.
 
     search: the cross-entropy method, a function of its time limit in seconds or None.
-    search_time: fraction of the remaining time that the search may take.
     known: a point (alpha, b); the result is at least as good.
     Returns: the solution, and the lower bound on every score that the tree proves.
     """
     tree = L0Tree(data, options.tree_gap, Clock(clock.left))
     if known is not None:
-        tree.offer(*as_start(data, known))
+        tree.offer(*known)
     tree.max_pivots = options.first_pivots
     status = tree.run(clock.part(options.first_time))
     relaxation, relaxation_bound = tree.relaxation, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
-        start = search(clock.part(search_time).left)
-        tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        start = search(clock.part(options.search_time).left)
+        tree.offer(start["alpha"], float(start["b"]))
         relaxation, relaxation_bound = start["relaxation"], float(start.bound or 0.0)
         tree.max_pivots = np.inf
         status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run(tree.clock)
@@ -122,9 +121,11 @@ def solve_integer_program(
             )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
     tree = L0Tree(data, options.tree_gap, Clock(clock.left))
-    for offered in (known, _point(result), _point(start)):
-        if offered is not None:
-            tree.offer(*as_start(data, offered))
+    if known is not None:
+        tree.offer(*known)
+    for solution in (result, start):
+        if solution is not None and solution.primal:
+            tree.offer(solution["alpha"], float(solution["b"]))
     status, score, proven = result.status, tree.objective, None
     bound, solver = max(float(result.bound or 0.0), float(bound or 0.0)), result.solver
     if not (clock.is_over or status is Status.INTERRUPTED):
@@ -140,11 +141,6 @@ def solve_integer_program(
     record(pruned)
     duals = {**pruned.duals, "relaxation": multipliers}
     return replace(pruned, duals=duals, history=tuple(history)), proven
-
-
-def _point(solution: Solution | None) -> tuple[Vector, float] | None:
-    """Return alpha and b of a solution that has them."""
-    return (solution["alpha"], float(solution["b"])) if solution is not None and solution.primal else None
 
 
 def evidence_of(

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from formulations.l0_data import L0Data
-from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
@@ -43,7 +42,7 @@ from polyopt.sparse.node_program import (
     pivot_to_optimum,
     problem_of,
 )
-from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
+from polyopt.sparse.pattern_lp import finished, trivial_intercept
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -117,29 +116,10 @@ class Node(NamedTuple):
     description: Any = None
 
 
-def solve_l0_tree(
-    data: L0Data, *, start: tuple[ArrayLike, float] | None = None, time_limit: float | None = None,
-    tol: float = 1e-6, max_nodes: int | None = None, options: Options = DEFAULT,
-) -> Solution:  # fmt: skip
-    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
-
-    `start` (alpha, b) is the first incumbent. In the end the program of the best pattern is solved again.
-
-    Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
-        "margin" of that pattern's program. ``objective`` is the score, evaluated from the data. ``bound`` is
-        proven: the least bound of the leaves, evaluated from the data by their multipliers, less rounding.
-        ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound, nodes and open.
-        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains because of
-        the pivots' tolerances or rounding.
-    """
-    search = L0Tree(data, tolerance(tol), Clock(time_limit), options)
-    if start is not None:
-        search.offer(*as_start(data, start))
-    return search.solution(search.run(search.clock, max_nodes))
-
-
 class L0Tree(BestFirst[Node]):
-    """A search.
+    """A search for the optimum of the exact program (3) of :mod:`formulations.l0`.
+
+    :meth:`offer` gives it incumbents, :meth:`run` expands nodes, and :meth:`solution` returns its result.
 
     alpha (p,), b: the incumbent.
     relaxation (n,): the relaxation's multipliers; zeros before it is solved.
@@ -194,7 +174,9 @@ class L0Tree(BestFirst[Node]):
         return super().bound if self._has_root else 0.0
 
     def offer(self, alpha: Vector, b: float) -> None:
-        """Make a point the incumbent if it is better."""
+        """Make a point, clipped to its bounds, the incumbent if it is better."""
+        alpha = np.clip(alpha, 0.0, self.data.C)
+        alpha = np.where(self.data.support(alpha), alpha, 0.0)
         score = self.data.score(alpha, b)
         if score < self._score:
             self.alpha, self.b, self._score = alpha, b, score
@@ -256,25 +238,26 @@ class L0Tree(BestFirst[Node]):
         """Return bounds and nodes that a call left open; offer its point, and record what it closed."""
         search = self.search
         if search.values[BEST] < self._score:
-            self._offer(search.point, float(search.values[BEST_B]))
+            self.offer(self.data.C * search.point, float(search.values[BEST_B]))
         self.close(float(search.values[CLOSED]))
         for slot in range(search.counts[N_OPEN]):
             yield float(search.bounds[slot]), Node(search.marks[slot].copy())
 
     def solution(self, status: Status) -> Solution:
-        """Return the solution of a search that ended with this status."""
+        """Return the solution of a search that ended with this status.
+
+        The program of the best pattern is solved again. ``primal`` has alpha, b, xi and sigma, the support of
+        alpha; ``duals`` has the multipliers "margin" of that program. ``objective`` is the score, evaluated
+        from the data. ``bound`` is proven: the least bound of the leaves, evaluated from the data by their
+        multipliers, less rounding. ``iterations`` counts nodes; records of ``history`` have seconds,
+        objective, bound, nodes and open. The status is INACCURATE if all centres are decided and a gap
+        remains because of the pivots' tolerances or rounding.
+        """
         return finished(
             self.data, (self.alpha, self.b), self.bound, status, tol=self.tol, left=self.clock.left,
             solver="branch and bound on the relaxation (simplex)", iterations=self.nodes,
             solve_time=self.clock.seconds, history=tuple(self.history),
         )  # fmt: skip
-
-    # -- incumbents --------------------------------------------------------------------------
-
-    def _offer(self, a: Vector, b: float) -> None:
-        """Offer a point of the relaxation, a = α/C."""
-        alpha = self.data.C * np.clip(a, 0.0, 1.0)
-        self.offer(np.where(self.data.support(alpha), alpha, 0.0), b)
 
     def _round(self, shares: Vector) -> None:
         """Solve the programs of the patterns of the larger coefficients, at some of the nodes."""
@@ -296,4 +279,5 @@ class L0Tree(BestFirst[Node]):
             )
             self.search.counts[PIVOTS] += work.sizes[2] + 1
             if ended == OPTIMAL:
-                self._offer(work.a / self.program.full_cap, float(work.b_and_value[0]))
+                shares = work.a / self.program.full_cap
+                self.offer(self.data.C * shares, float(work.b_and_value[0]))
