@@ -163,7 +163,7 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt(x.numerator * UNIT.denominator**2 // x.denominator) + 1) if x else x
 
 
-# For each loss, an upper bound on C phi(t) for t within e, and one on C phi*(m / C), inf if m is out of range.
+# For each loss, upper bounds on C phi(t), for t within e, and on C phi*(m / C), inf if m is out of range.
 LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "hinge": (lambda C, t, e: C * max(ZERO, t + e), lambda C, m: ZERO if 0 <= m <= C else inf),
     "logistic": (
@@ -280,7 +280,6 @@ class Features:
     """Features in whole numbers over a denominator: X, X with a 1, or a kernel matrix.
 
     rows: of each sample its columns and their numbers, times `den`; for a kernel those of X.
-    width: number of features.
     unit: bound on the error of a feature.
     """
 
@@ -424,7 +423,7 @@ class Rows:
         return total
 
 
-# The fields h, l, n, low and high of a size, vectors of a number for each weight, and their values if missing.
+# The fields of a size that are vectors by weight, h, l, n, low and high, and their values if missing.
 PRICES = {"factor": 0, "l1": 0, "count": 0, "low": "-inf", "high": "inf"}
 
 
@@ -432,7 +431,7 @@ class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers.
 
     prices: by face, then by weight, the numbers h, l, n, low and high.
-    choice: the family of samples that pay at one of all faces, if there is one.
+    choice: the family, if any, of samples that pay at one of all faces, in a list.
     leaves: number of cases of a tree that were proven.
     """
 

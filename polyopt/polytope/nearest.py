@@ -91,11 +91,6 @@ class _Projected(NamedTuple):
         return self.solution.status is Status.INFEASIBLE
 
     @property
-    def part(self) -> Part:
-        """The part of the region that the rows and bounds leave."""
-        return Part(self.question, self.rows, self.solution["face"], self.is_empty)
-
-    @property
     def distance(self) -> float:
         """Distance from the sample, in spreads."""
         return float(np.sqrt(2.0 * self.solution.objective))
@@ -139,13 +134,14 @@ class _Search:
             if self.nodes >= max_nodes:
                 return self.dive(node, bound)
             projected = self.solve(node)
-            part = projected.part
-            if projected.is_empty:
+            solution, rows, q = projected
+            part = Part(q, rows, solution["face"], projected.is_empty)
+            if part.is_empty:
                 self.parts[node] = part
                 continue
             del self.parts[node]
             distance = projected.distance
-            children = list(self.children(node, projected.solution["z"], projected.question))
+            children = list(self.children(node, solution["z"], q))
             if not children:
                 self.push(distance, node, part, self.completed(node, projected))
             for row_distance, child, row in children:
@@ -245,4 +241,4 @@ def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
     """
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
     distances = np.where(scores > 0.0, np.inf, -np.inf)  # of rows of zeros
-    return np.divide(scores, size, out=distances, where=size > 0.0)
+    return np.asarray(np.divide(scores, size, out=distances, where=size > 0.0))

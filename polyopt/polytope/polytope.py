@@ -273,7 +273,9 @@ class Polytope:
 
         Raises ValueError if two features have one name, or SQL cannot hold a name.
         """
-        return as_sql([self], inside, outside, Reading.plain(self.names))
+        columns = range(self.n_features)  # of numbers, one for each feature
+        reading = Reading(self.names, [(j, None) for j in columns], [None for _ in columns])
+        return as_sql([self], inside, outside, reading)
 
     def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""

@@ -152,11 +152,9 @@ class _Projection:
 
     def contradiction(self) -> dict[str, Array] | None:
         """Return a ray of the dual if a feature that cannot change proves that no point is feasible."""
-        beyond = np.flatnonzero(self.held & ((self.x < self.low) | (self.x > self.high)))
-        if len(beyond):
-            j = beyond[0]
-            side = np.zeros(len(self.x))
-            side[j] = 1.0 if self.x[j] > self.high[j] else -1.0
+        side = np.where(self.held, 1.0 * (self.x > self.high) - (self.x < self.low), 0.0)
+        if side.any():
+            side[np.flatnonzero(side)[1:]] = 0.0  # one feature is enough
             faces, above, below = np.zeros(len(self.b)), np.maximum(side, 0.0), np.maximum(-side, 0.0)
             return {"face": faces, "above": above, "below": below, "held": 0.0 - side}
         violated = np.flatnonzero((self.length == 0.0) & (-self.c > self.noise))

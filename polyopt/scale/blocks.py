@@ -72,26 +72,16 @@ def _checksum(samples: Samples, *, whole: bool) -> int:
 
 
 class Report(NamedTuple):
-    """Findings of the inspection of a block.
+    """Findings of the inspection of a block."""
 
-    m: number of features.
-    labels (p,): labels of samples with positive weight.
-    counts (p,): number of these samples of each label.
-    weights (p, 3): their total, least and largest weight.
-    max_entry: largest absolute entry of X.
-    is_sparse: True if the samples are CSR.
-    checksum: checksum for later readings.
-    names: names of the features, or None.
-    """
-
-    m: int
-    labels: NDArray[Any]
-    counts: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    max_entry: float
-    is_sparse: bool
-    checksum: Checksum
-    names: tuple[str, ...] | None
+    m: int  # number of features
+    labels: NDArray[Any]  # (p,), labels of samples with positive weight
+    counts: NDArray[np.int64]  # (p,), number of these samples of each label
+    weights: NDArray[np.float64]  # (p, 3), their total, least and largest weight
+    max_entry: float  # largest absolute entry of X
+    is_sparse: bool  # True if the samples are CSR
+    checksum: Checksum  # for later readings
+    names: tuple[str, ...] | None  # of the features, if they are known
 
 
 def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) -> Report:
@@ -122,7 +112,7 @@ def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) ->
     _check_labels(np.asarray(y), where)
     weights = np.ones(n) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
     if not (valid := np.isfinite(weights) & (weights >= 0)).all():
-        row = valid.argmin()
+        row = int(valid.argmin())
         raise ValueError(
             f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
         )
@@ -171,24 +161,19 @@ def _first_not_finite(X: Any) -> tuple[int, int]:
     if sp.issparse(X):
         entry = np.isfinite(X.data).argmin()
         return int(X.indptr.searchsorted(entry, side="right")) - 1, int(X.indices[entry])
-    row = np.isfinite(X).all(axis=1).argmin()
-    return int(row), int(np.isfinite(X[row]).argmin())
+    row, feature = np.unravel_index(np.isfinite(X).argmin(), X.shape)
+    return int(row), int(feature)
 
 
 # -- two classes -------------------------------------------------------------------------------------
 
 
 class Selection(NamedTuple):
-    """Rows of two classes in a block of n rows.
+    """Rows of two classes in a block of n rows."""
 
-    rows: mask (n,) of the rows of both classes that have weight.
-    is_second: mask of the second class among these rows.
-    weights: weights of these rows, times the weights of their classes.
-    """
-
-    rows: NDArray[np.bool_]
-    is_second: NDArray[np.bool_]
-    weights: NDArray[np.float64]
+    rows: NDArray[np.bool_]  # mask (n,) of the rows of both classes that have weight
+    is_second: NDArray[np.bool_]  # mask of the second class among these rows
+    weights: NDArray[np.float64]  # weights of these rows, times the weights of their classes
 
     def part(self, mask: NDArray[np.bool_]) -> "Selection":
         """Return the selected rows in a mask of these."""
@@ -198,22 +183,18 @@ class Selection(NamedTuple):
 
 
 class TwoClasses(NamedTuple):
-    """Samples of two classes: X (n, m), mask of the second class (n,), and weights (n,)."""
+    """Samples of two classes."""
 
-    X: Any
-    outside: NDArray[np.bool_]
-    weights: NDArray[Any]
+    X: Any  # (n, m)
+    outside: NDArray[np.bool_]  # mask (n,) of the second class
+    weights: NDArray[Any]  # (n,)
 
 
 class Pair(NamedTuple):
-    """Two classes of the samples, and their costs: C times the factor of the class times the weight.
+    """Two classes of the samples, and their costs: C times the factor of the class times the weight."""
 
-    classes: labels of the first class (-1, or inside) and of the second (+1, or outside).
-    factors: weights of the classes.
-    """
-
-    classes: tuple[Any, Any]
-    factors: tuple[float, float]
+    classes: tuple[Any, Any]  # labels of the first class (-1, or inside) and of the second (+1, or outside)
+    factors: tuple[float, float]  # weights of the classes
     C: float
 
 

@@ -34,14 +34,10 @@ class Change(NamedTuple):
 
 
 class Logged(Protocol):
-    """A solver's block of samples, which applies a log.
+    """A solver's block of samples, which applies a log."""
 
-    n_applied: number of log entries applied.
-    last_result: result of the last log entry that was applied.
-    """
-
-    n_applied: int
-    last_result: object
+    n_applied: int  # number of log entries applied
+    last_result: object  # result of the last log entry that was applied
 
 
 class Readable(Logged, Protocol):

@@ -85,11 +85,10 @@ class L0Search(Shown):
             ("programs", str(self.work)),
         )
         columns = ("run", "drawn", "after flips", "iterations", "patterns", "seconds", "ended")
-        pairs = zip(self.runs, self.scores, strict=False)
         rows = tuple(
             (str(number), f"{run.value:.8g}", f"{score:.8g}", str(run.iterations), str(run.evaluations),
              f"{run.seconds:.2f}", run.reason)
-            for number, (run, score) in enumerate(pairs, 1)
+            for number, (run, score) in enumerate(zip(self.runs, self.scores, strict=False), 1)
         )  # fmt: skip
         return Summary("Search for few support vectors", entries, (Table("the runs", columns, rows),))
 

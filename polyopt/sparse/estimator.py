@@ -106,7 +106,7 @@ class CrossEntropySVM(ExpansionClassifier):
         "random_state": ["random_state"],
     }
 
-    _searches: L0Search | None = field(init=False, default=None)
+    _searches: L0Search | None = field(init=False, default=None)  # record of the cross-entropy method
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
     _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
     # The candidates, and the lower bound on every score within them.
@@ -191,13 +191,13 @@ class CrossEntropySVM(ExpansionClassifier):
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
             return self._search(data, clock.left), None
-        if self.solver_ == "exact":
-            return solve_integer_program(data, clock, known=known)
         if self.solver_ == "global":
             return solve_globally(data, partial(self._search, data), clock, known=known)
-        start = self._search(data, clock.part(DEFAULT.search_time).left)
-        if start.status is Status.SOLVED:
-            return start, None
+        start = None
+        if self.solver_ == "highs":
+            start = self._search(data, clock.part(DEFAULT.search_time).left)
+            if start.status is Status.SOLVED:
+                return start, None
         return solve_integer_program(data, clock, start, known=known)
 
     def _search(self, data: L0Data, time_limit: float | None) -> Solution:

@@ -111,8 +111,7 @@ class ExpansionClassifier(KernelClassifier):
         self.solver_ = "none"
         primal = {"alpha": zeros, "sigma": zeros, "b": np.array(b), "xi": xi}
         duals = {"margin": zeros, "relaxation": zeros}
-        solver = "none: there was no time"
-        return Solution(Status.TIME_LIMIT, primal, duals, float(costs @ xi), 0.0, solver)
+        return Solution(Status.TIME_LIMIT, primal, duals, float(costs @ xi), 0.0, "none: there was no time")
 
     @property
     def coef_(self) -> Array:

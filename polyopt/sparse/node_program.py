@@ -35,19 +35,16 @@ perturbed so that no two steps tie.
 Reference: Koberstein, The dual simplex method (2005), on the long step.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.l0_data import L0Data
 from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
 
-if TYPE_CHECKING:
-    from formulations.l0_data import L0Data
-
-    Marks = NDArray[np.int8]
-
+Marks: TypeAlias = NDArray[np.int8]
 AT_ZERO, INSIDE, AT_CAP = range(3)  # position of a column or of a multiplier
 OFF, FREE, ON = range(-1, 2)  # decision of a node about a centre
 PERTURBATION = 1e-8  # relative change of costs and caps, so that no two steps tie
@@ -144,7 +141,7 @@ class Problem(Struct):
     signature: ClassVar[str] = "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p)"
 
 
-def problem_of(data: "L0Data") -> Problem:
+def problem_of(data: L0Data) -> Problem:
     """Return the data of an L0 machine for the kernels."""
     sizes, errors = (np.ascontiguousarray(data.C * values, dtype=float) for values in data.column_sizes)
     return Problem(
@@ -179,7 +176,7 @@ _bound_of = kernel(
 )
 
 
-def bound_of(problem: Problem, fixed: "Marks", u: Vector, rates: Vector | None = None) -> float:
+def bound_of(problem: Problem, fixed: Marks, u: Vector, rates: Vector | None = None) -> float:
     """Bound the scores of a node from below, by feasible multipliers near u (n,), which may be any numbers.
 
     fixed (p,) is ON, OFF or FREE; rates (2, p) is set to lower and upper bounds on the rates r_j.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,10 @@ from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.best_first import OpenNode
 from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
-from polyopt.sparse.node_program import OFF, ON, bound_of
+from polyopt.sparse.node_program import OFF, ON, Marks, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.pattern_lp import finished
 from polyopt.sparse.tree import CENTRE, EXPANDED, L0Tree, Node
-
-if TYPE_CHECKING:
-    Marks = NDArray[np.int8]
-    Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -144,9 +140,8 @@ def solve_integer_program(
 
 
 def evidence_of(
-    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
-    u: NDArray[np.float64], goal: float,
-) -> Evidence:  # fmt: skip
+    data: L0Data, X: Matrix, kernel: Kernel, alpha: Vector, b: float, u: Vector, goal: float
+) -> Evidence:
     """Return the evidence, a tree, that no score is below `goal`, or below a smaller bound if nodes run out.
 
     alpha, b, u are the point, and the multipliers of its pattern; the goal may be an integer solver's bound.
@@ -170,7 +165,7 @@ def prove_by_leaves(
     are rounded to a grid, exactly balanced (Σ y_i u_i = 0), before they are evaluated. The bound is below
     `goal` if that is above the optimum, or `max_nodes` nodes that branch do not suffice.
     """
-    tree = _ClaimTree(data, 0.0, Clock(None))
+    tree = _ClaimTree(data)
     tree.offer(*point)
     tree.goal = goal
     if tree.run(tree.clock, max_nodes) is Status.INTERRUPTED:
@@ -182,7 +177,7 @@ class _Seen(NamedTuple):
     """A node in the file's format."""
 
     entry: dict[str, Any]
-    u: Integers  # (n,) multipliers in units of the grid
+    u: NDArray[np.int64]  # (n,) multipliers in units of the grid
     bound: float  # that these prove
 
 
@@ -191,10 +186,10 @@ class _ClaimTree(L0Tree):
 
     decides_further = False
 
-    def __init__(self, data: L0Data, tol: float, clock: Clock):
-        super().__init__(data, tol, clock, tree.Options(nodes_per_call=1))
+    def __init__(self, data: L0Data):
+        super().__init__(data, 0.0, Clock(None), tree.Options(nodes_per_call=1))
         self.y = data.y.astype(np.int64)
-        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
+        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)  # of the grid
         self.nodes_seen: list[_Seen] = []
 
     def solve_root(self, fixed: Marks) -> bool:
@@ -239,7 +234,7 @@ class _ClaimTree(L0Tree):
         self.nodes_seen.append(_Seen(entry, units, bound))
         return self.nodes_seen[-1]
 
-    def _on_grid(self, u: Vector) -> Integers:
+    def _on_grid(self, u: Vector) -> NDArray[np.int64]:
         """Round multipliers down to integer units within their bounds, with Σ y_i u_i = 0."""
         y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
         units = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
@@ -251,7 +246,7 @@ class _ClaimTree(L0Tree):
         units[order] -= np.diff(reduction, prepend=0)
         return units
 
-    def _changes(self, u: Integers, parent_u: Integers) -> dict[str, Any]:
+    def _changes(self, u: NDArray[np.int64], parent_u: NDArray[np.int64]) -> dict[str, Any]:
         """Return the multipliers that differ from the parent's, of the root from 0, in the file's format."""
         changed = np.flatnonzero(u != parent_u)
         return {"at": changed.tolist(), "is": [numeral(v) for v in (u[changed] * self.unit).tolist()]}

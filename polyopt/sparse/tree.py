@@ -19,10 +19,9 @@ Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.l0_data import L0Data
 from formulations.language.clock import Clock, interrupted
@@ -35,6 +34,7 @@ from polyopt.sparse.node_program import (
     FREE,
     OPTIMAL,
     PERTURBATION,
+    Marks,
     begin,
     copy_state,
     empty_state,
@@ -44,25 +44,23 @@ from polyopt.sparse.node_program import (
 )
 from polyopt.sparse.pattern_lp import finished, trivial_intercept
 
-if TYPE_CHECKING:
-    Marks = NDArray[np.int8]
-
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
     """Sizes of the search; a third of any of them, or twice as much, changes its time by a fifth at most."""
 
-    reliable_gains: int = 4  # gains of a centre observed on each side from which on it is not tried
+    reliable_gains: int = 4  # observed gains of a centre, off and on, which make its trial superfluous
     max_trials: int = 12  # centres tried at a node
     trial_pivots: int = 40  # pivots of a trial
-    max_idle_trials: int = 6  # centres in a row that are no better, after which the best is taken
+    max_idle_trials: int = 6  # trials in a row without a better centre that end the trials of a node
     min_rel_gain: float = 1e-3  # gain relative to the gap; a smaller one counts as this
     min_move: float = 1e-3  # least move of a centre by which an observed gain is divided
     min_share: float = 1e-9  # α/C up to which a coefficient counts as 0, as in the score of a point
     rel_rounding: float = 4e-15  # error of the bound after one more decision, relative to its terms
-    pivots_per_number: float = 20.0  # pivots for each row and column after which they have failed
+    pivots_per_number: float = 20.0  # pivots, for each row and column, after which a solve has failed
     rounding: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)  # thresholds of α/C over which a centre is on
     nodes_per_rounding: int = 5  # nodes between two roundings
+    first_nodes: int = 3  # nodes at first that are expanded one by one, and rounded by all thresholds
     nodes_per_call: int = 5  # nodes that are expanded together
     products_per_call: float = 1e7  # products, about, after which no further node is expanded in a call
 
@@ -112,8 +110,8 @@ expand_nodes = kernel("l0_expand", f"{_PROGRAM}; cutoff: f8; max_nodes: i8; max_
 class Node(NamedTuple):
     """The decisions of a node, and the basis of its program."""
 
-    marks: "Marks"  # (3 p + n,) the decisions, ON, OFF or FREE; then rows, cols and on of a State
-    description: Any = None
+    marks: Marks  # (3 p + n,) the decisions, ON, OFF or FREE; then rows, cols and on of a State
+    description: Any = None  # of the node in a claim
 
 
 class L0Tree(BestFirst[Node]):
@@ -152,7 +150,7 @@ class L0Tree(BestFirst[Node]):
             options.min_share, options.rel_rounding, PERTURBATION,
         )  # fmt: skip
         self._arrays = self.problem, self.program, self.search, self._base, self._work
-        self._pivots_per_call = int(options.products_per_call / (n * p + 100))
+        self._pivots_per_call = int(options.products_per_call / (n * p + 100))  # 100 for a pivot's overhead
         self._rounded: set[bytes] = set()  # patterns
         self._next_rounding = 0
         self.relaxation = np.zeros(n)
@@ -196,7 +194,7 @@ class L0Tree(BestFirst[Node]):
         is_stalled = self.search.counts[PIVOTS] >= self.max_pivots
         return Status.STALLED if is_stalled else super().limit(clock, max_nodes)
 
-    def solve_root(self, fixed: "Marks") -> bool:
+    def solve_root(self, fixed: Marks) -> bool:
         """Solve the program of the node with these decisions and open it; return True if it was solved."""
         base, search = self._base, self.search
         search.values[:] = np.inf, self._score, 0.0
@@ -213,7 +211,9 @@ class L0Tree(BestFirst[Node]):
         search.marks[0], search.bounds[0] = node.state.marks, node.bound
         search.counts[N_OPEN] = 1
         search.values[:] = np.inf, min(self._score, search.values[BEST]), 0.0
-        most = min(self.options.nodes_per_call if self.nodes > 3 else 1, self._max_nodes - self.nodes + 1)
+        options = self.options
+        most = options.nodes_per_call if self.nodes > options.first_nodes else 1
+        most = min(most, self._max_nodes - self.nodes + 1)
         if not expand_nodes(*self._arrays, self.cutoff, int(most), self._pivots_per_call):
             self._begin_again(int(search.counts[FAILED_SLOT]))
         self.nodes += int(search.counts[EXPANDED]) - 1
@@ -262,7 +262,7 @@ class L0Tree(BestFirst[Node]):
     def _round(self, shares: Vector) -> None:
         """Solve the programs of the patterns of the larger coefficients, at some of the nodes."""
         thresholds, every = self.options.rounding, self.options.nodes_per_rounding
-        if self.nodes > 3:
+        if self.nodes > self.options.first_nodes:
             turn = self.nodes // every % len(thresholds)
             thresholds = thresholds[turn : turn + 1]
             self._next_rounding = self.nodes + every
