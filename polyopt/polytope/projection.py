@@ -180,14 +180,15 @@ class _Projection:
         if violation <= 0.0:
             return np.zeros(len(self.free)), np.zeros(len(is_row))
         d = float(violation)  # a lower bound on ‖u‖, as normals have the length 1
-        limit, first_y = 1e12 * d, None
+        limit = 1e12 * d  # largest ‖u‖; if all points are farther, none counts as feasible
+        first_y = None
         while d <= limit:
             E = np.vstack([-A.T, -c / d])
             y, _ = nnls(E, np.append(np.zeros(len(self.free)), 1.0), maxiter=100 * len(c))
-            first_y = y if first_y is None else first_y  # the most accurate ray
+            first_y = y if first_y is None else first_y  # the most accurate ray, if no point is feasible
             minus_r = E @ y
             last_r = 1.0 - float(minus_r[-1])  # also the squared length of the residual
-            if last_r > 1e-13:
+            if last_r > 1e-13:  # more than rounding
                 u, multipliers = minus_r[:-1] / last_r * d, y / last_r * d
                 if np.linalg.norm(u) > 100.0 * d:  # once more, in units in which u is accurate
                     d = float(np.linalg.norm(u))
@@ -195,7 +196,8 @@ class _Projection:
                 active = np.flatnonzero(y > 0.0)
                 u, multipliers[active] = _on_rows(A[active], c[active], u, multipliers[active])
                 length = np.linalg.norm(u)
-                if length <= limit and (A @ u - c <= noise + 1e-10 * length).all():
+                is_feasible = (A @ u - c <= noise + 1e-10 * length).all()  # up to rounding
+                if length <= limit and is_feasible:
                     return u, of_faces(multipliers)
             d *= 1e5
         ray = of_faces(np.asarray(first_y))
