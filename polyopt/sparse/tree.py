@@ -212,9 +212,9 @@ class L0Tree(BestFirst[Node]):
         search.counts[N_OPEN] = 1
         search.values[:] = np.inf, min(self._score, search.values[BEST]), 0.0
         options = self.options
-        most = options.nodes_per_call if self.nodes > options.first_nodes else 1
-        most = min(most, self._max_nodes - self.nodes + 1)
-        if not expand_nodes(*self._arrays, self.cutoff, int(most), self._pivots_per_call):
+        per_call = options.nodes_per_call if self.nodes > options.first_nodes else 1
+        most = int(min(per_call, self._max_nodes - self.nodes + 1))
+        if not expand_nodes(*self._arrays, self.cutoff, most, self._pivots_per_call):
             self._begin_again(int(search.counts[FAILED_SLOT]))
         self.nodes += int(search.counts[EXPANDED]) - 1
         yield from self._opened()
