@@ -34,7 +34,7 @@ from formulations.language.clock import Clock
 from polyopt import Kernel, datasets
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.proof import solve_globally
+from polyopt.sparse.proof import Options, solve_globally
 
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
 _RIVAL_SECONDS = 40.0  # for rivals, where ours ended
@@ -99,7 +99,7 @@ def _l0(K: Any, y: Any) -> dict[str, Callable[[float], tuple[float, float]]]:
         def search(seconds: float | None) -> Any:
             return solve_l0(data, time_limit=seconds, seed=0)[0]
 
-        return _value(solve_globally(data, search, Clock(limit), search_time=0.3)[0])
+        return _value(solve_globally(data, search, Clock(limit), options=Options(search_time=0.3))[0])
 
     def scip(limit: float) -> tuple[float, float]:
         return _value(l0.mixed_integer(K, y, 1.0).solve("SCIP", time_limit=limit, **_MIP))

@@ -40,7 +40,7 @@ from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.one_norm import solve_one_norm
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.proof import solve_integer_program
-from polyopt.sparse.tree import solve_l0_tree
+from polyopt.sparse.tree import L0Tree
 
 KEPT = Path(__file__).parent / "results" / "l0_optimum.csv"
 KERNELS, C = ("linear", "poly", "rbf"), 1.0
@@ -80,6 +80,12 @@ def problem(
     return as_l0_data(K, np.where(y == np.unique(y)[1], 1.0, -1.0), C)
 
 
+def _solve_by_tree(data: L0Data, start: Solution, limit: float) -> Solution:
+    search = L0Tree(data, 1e-6, Clock(limit))
+    search.offer(start["alpha"], float(start["b"]))
+    return search.solution(search.run(search.clock))
+
+
 def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[str, Any]:
     data = problem(name, kernel, C, every)
     row: dict[str, Any] = {"kernel": kernel, "data": name, "n": len(data.y)}
@@ -98,7 +104,7 @@ def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[
     row |= {"support vectors": int(best["sigma"].sum()), "runs": len(search.scores), "relaxation": best.bound}
     proofs: dict[str, Callable[[], Solution]] = {
         "MILP": lambda: solve_integer_program(data, Clock(limit), best)[0],
-        "tree": lambda: solve_l0_tree(data, start=(best["alpha"], float(best["b"])), time_limit=limit),
+        "tree": lambda: _solve_by_tree(data, best, limit),
     }
     for title, solve in proofs.items():
         started = time.process_time()

@@ -31,10 +31,11 @@ Vector = list[Fraction]
 Cells = dict[int, float]  # a sample: its values that are not 0, by column
 
 UNIT, ZERO, ONE = Fraction(1, 1 << 128), Fraction(0), Fraction(1)
-DIGITS = Context(prec=45)  # decimal rounds exp and ln correctly
+DIGITS = Context(prec=45)  # decimal rounds ln correctly
 NUMBER = re.compile(r"-?\d{1,4000}(/\d{1,4000})?", re.ASCII)
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # in the data
-MAX_FILE_BYTES, MAX_MEMORY, MAX_BITS = 64 << 20, 1_000_000_000, 20_000  # bits of a common denominator
+MAX_FILE_BYTES, MAX_MEMORY_BYTES = 64 << 20, 1_000_000_000
+MAX_BITS = 20_000  # of a common denominator
 MAX_FACES, MAX_FEATURES = 10_000, 2_000_000
 MAX_NUMBERS = 5_000_000  # multipliers and weights at once, each some 100 bytes
 
@@ -162,7 +163,7 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt(x.numerator * UNIT.denominator**2 // x.denominator) + 1) if x else x
 
 
-# Of each loss: an upper bound on C phi(t), for t within e; one on C phi*(m / C), inf if m is out of range.
+# For each loss, upper bounds on C phi(t), for t within e, and on C phi*(m / C), inf if m is out of range.
 LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "hinge": (lambda C, t, e: C * max(ZERO, t + e), lambda C, m: ZERO if 0 <= m <= C else inf),
     "logistic": (
@@ -178,7 +179,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def conjugate(v: Fraction, price: tuple[Any, ...], share: Fraction, error: Fraction) -> Fraction:
-    """Return the largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, v being within `error`."""
+    """Return the largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, v being within `error`.
+
+    price: the numbers h, l, n, low and high of a weight.
+    """
     h, l1, count, low, high = price
     slope = max(abs(v) - l1, ZERO)
     size: Any = slope / (2 * h * share) if h and share else inf if slope else ZERO
@@ -273,27 +277,31 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
 
 
 class Features:
-    """Features in whole numbers over a denominator: X, X with a 1, or a kernel matrix, within `unit`."""
+    """Features in whole numbers over a denominator: X, X with a 1, or a kernel matrix.
 
-    def __init__(self, told: Json, cells: list[Cells], m: int):
-        self.kind, self.width, self.unit = told["kind"], m, ZERO
+    rows: of each sample its columns and their numbers, times `den`; for a kernel those of X.
+    unit: bound on the error of a feature.
+    """
+
+    def __init__(self, fields: Json, cells: list[Cells], m: int):
+        self.kind, self.width, self.unit = fields["kind"], m, ZERO
         demand(self.kind in ("plain", "lifted", "poly", "rbf"), f"there are no features {quoted(self.kind)}")
         if self.kind == "lifted":
             cells, self.width = [row | {m: 1.0} for row in cells], m + 1
         self.den = lcm(*{x.as_integer_ratio()[1] for row in cells for x in row.values()})
         ratios = ([x.as_integer_ratio() for x in row.values()] for row in cells)
         whole = ([p * (self.den // q) for p, q in row] for row in ratios)
-        self.rows: list[Any] = list(zip(map(list, cells), whole))  # of each sample columns and numbers
+        self.rows: list[Any] = list(zip(map(list, cells), whole))
         self.is_kernel, self.is_norm = self.kind in ("poly", "rbf"), False  # w'Kw is not negative
         if self.is_kernel:
-            self.become_kernel(told)
+            self.become_kernel(fields)
 
-    def become_kernel(self, told: Json) -> None:
+    def become_kernel(self, fields: Json) -> None:
         """Make `column(j)`, which has k(x_i, x_j) for all i; exp is rounded to a whole number of UNIT."""
         coef0, degree = ZERO, 1
         if self.kind == "poly":
-            coef0, degree = number(told["coef0"]), typed(int, told["degree"])
-        (scale, shift), den = common_denominator([number(told["gamma"]) / self.den**2, coef0])
+            coef0, degree = number(fields["coef0"]), typed(int, fields["degree"])
+        (scale, shift), den = common_denominator([number(fields["gamma"]) / self.den**2, coef0])
         demand(scale > 0 and 1 <= degree <= 20, "a number of the kernel is out of range")
         self.is_norm, m = shift >= 0, self.width
         squares = [sum(map(mul, x, x)) for _, x in self.rows]
@@ -337,9 +345,14 @@ class Features:
 
 
 class Rows:
-    """A family of losses C phi(t) at some faces of each sample, where t = kink - side (f - faces less)."""
+    """A family of losses C phi(t) of each sample, where t = kink - side (f_k - sum of f at the faces `less`).
 
-    def __init__(self, told: Json, y: list[int], faces: int):
+    at: of each sample the faces k at which it pays, in the way `pays`.
+    one: of each sample True if it pays at one of all faces, the cheapest; then `at` has no face, unless a
+        node of a tree has decided for one.
+    """
+
+    def __init__(self, fields: Json, y: list[int], faces: int):
         def faces_of(value: Json) -> Any:
             """Read "all", "none", a face, or a list of faces, each once."""
             if type(value) is str:
@@ -349,15 +362,15 @@ class Rows:
             demand(exist, f"{self.title}: a face is out of range, or stands twice")
             return found
 
-        self.name, self.kink, n = typed(str, told["name"]), number(told["kink"]), len(y)
-        self.title, side, at = quoted(self.name), told["side"], told.get("at", "all")
-        self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
-        self.sharp = number(told["sharp"]) if self.pays == "soft" else ONE
+        self.name, self.kink, n = typed(str, fields["name"]), number(fields["kink"]), len(y)
+        self.title, side, at = quoted(self.name), fields["side"], fields.get("at", "all")
+        self.loss, self.pays = fields.get("loss", "hinge"), fields.get("pays", "sum")
+        self.sharp = number(fields["sharp"]) if self.pays == "soft" else ONE
         self.side = y if side == "label" else [typed(int, side)] * n
-        self.cap = vector(told["cap"], n, extended)
+        self.cap = vector(fields["cap"], n, extended)
         self.one = vector(at, n, lambda value: value == "one")
         self.at = vector(at, n, lambda value: () if value == "one" else faces_of(value))
-        self.less = vector(told.get("less", "none"), n, faces_of)
+        self.less = vector(fields.get("less", "none"), n, faces_of)
         is_known = self.side[0] in (1, -1) and self.loss in LOSSES and self.pays in ("sum", "worst", "soft")
         demand(is_known, f"{self.title}: FORMAT.md has another side, loss, or way to pay")
         is_hinge, is_square = self.loss == "hinge", self.loss == "square"
@@ -410,18 +423,24 @@ class Rows:
         return total
 
 
-PRICES = {"factor": 0, "l1": 0, "count": 0, "low": "-inf", "high": "inf"}  # of weights; if missing, these
+# The fields of a size that are vectors by weight, h, l, n, low and high, and their values if missing.
+PRICES = {"factor": 0, "l1": 0, "count": 0, "low": "-inf", "high": "inf"}
 
 
 class Program:
-    """Features, size and rows: the value of a point, and the bound of multipliers."""
+    """Features, size and rows: the value of a point, and the bound of multipliers.
 
-    def __init__(self, told: Json, cells: list[Cells], m: int, y: list[int]):
-        self.size, families, self.n = told["size"], typed(list, told["rows"]), len(y)
-        self.faces, self.intercept = typed(int, told["faces"]), typed(bool, told["intercept"])
-        self.features = Features(told["features"], cells, m)
+    prices: by face, then by weight, the numbers h, l, n, low and high.
+    choice: the family, if any, of samples that pay at one of all faces, in a list.
+    leaves: number of cases of a tree that were proven.
+    """
+
+    def __init__(self, fields: Json, cells: list[Cells], m: int, y: list[int]):
+        self.size, families, self.n = fields["size"], typed(list, fields["rows"]), len(y)
+        self.faces, self.intercept = typed(int, fields["faces"]), typed(bool, fields["intercept"])
+        self.features = Features(fields["features"], cells, m)
         self.shape, self.width = self.size["kind"], self.features.width
-        self.constant, self.group = number(told.get("constant", 0)), number(self.size.get("group", 0))
+        self.constant, self.group = number(fields.get("constant", 0)), number(self.size.get("group", 0))
         n_numbers = self.faces * (self.n + self.width) * (len(families) + 2)
         is_small = 1 <= self.faces <= MAX_FACES and n_numbers <= MAX_NUMBERS
         demand(is_small, f"there are not from 1 to {MAX_FACES} faces, or more than {MAX_NUMBERS} numbers")
@@ -483,11 +502,11 @@ class Program:
 
     def multipliers_of(self, node: Json, parent: Json) -> dict[str, list[Vector]]:
         """Return the multipliers of a node by family and face; those that are missing are its parent's."""
-        multipliers, told = dict(parent or {}), node.get("rows", {})
-        demand(isinstance(told, dict), "multipliers are by the name of the family")
+        multipliers, given = dict(parent or {}), node.get("rows", {})
+        demand(isinstance(given, dict), "multipliers are by the name of the family")
         for name in (rows.name for rows in self.rows):
-            if name in told or not parent:
-                multipliers[name] = self.by_face(told[name], self.n, number, multipliers.get(name))
+            if name in given or not parent:
+                multipliers[name] = self.by_face(given[name], self.n, number, multipliers.get(name))
         return multipliers
 
     def betas(self, multipliers: dict[str, list[Vector]]) -> list[Vector]:
@@ -610,17 +629,17 @@ def claims_of(path: str) -> list[Json]:
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     demand(len(content) <= MAX_FILE_BYTES, f"a claim file has at most {MAX_FILE_BYTES >> 20} MB")
-    told = typed(Fields, json.loads(content.decode("utf-8"), object_pairs_hook=Fields))
-    is_known = told["format"] == "polyopt claim" and len(told) == 3
+    fields = typed(Fields, json.loads(content.decode("utf-8"), object_pairs_hook=Fields))
+    is_known = fields["format"] == "polyopt claim" and len(fields) == 3
     demand(is_known, "it is not a file of claims, as FORMAT.md has it")
-    version = typed(int, told["version"])
+    version = typed(int, fields["version"])
     demand(version == 3, f"its version is {version}, and this checker's is 3: save it anew with this polyopt")
-    demand(1 <= len(typed(list, told["claims"])) <= 5000, "a file has from 1 to 5000 claims")
-    return told["claims"]
+    demand(1 <= len(typed(list, fields["claims"])) <= 5000, "a file has from 1 to 5000 claims")
+    return fields["claims"]
 
 
 def limit(seconds: int) -> None:
-    """Let this process take so many seconds of the processor more (0: any), and no more than MAX_MEMORY."""
+    """Let this process take so many more seconds of the processor (0: any), and MAX_MEMORY_BYTES at most."""
     if sys.platform == "win32":  # it has no such limits
         return
     import resource
@@ -631,7 +650,7 @@ def limit(seconds: int) -> None:
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    most = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
+    most = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 

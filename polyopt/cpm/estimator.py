@@ -619,12 +619,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         polytope = super().polytope_
         if not hasattr(self, "integers_"):
             return polytope
-        from polyopt.polytope.polytope import WholePolytope
-
-        return WholePolytope(
-            self.integers_.astype(float), -self.thresholds_, polytope.names, polytope.spread,
-            polytope.centre, polytope.is_closed,
-        )  # fmt: skip
+        # Rules state all digits of the integers.
+        return replace(polytope, W=self.integers_.astype(float), b=-self.thresholds_, digits=15)
 
     # -- certificate and tables ----------------------------------------------------------------------
 

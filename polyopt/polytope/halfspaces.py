@@ -8,8 +8,8 @@ origin is moved into the set, and lengths are divided by the size of the set. A 
 relative to the rounding of W x + b, not to a fixed tolerance.
 
 Everywhere W (K, m) are the normals and b (K,) the offsets. The *slack* of face k at x is −(W_k x + b_k). With
-A, rows, columns = :func:`_equilibrated` (W), the point x = centre + columns · length · u satisfies a face if
-A_k u ≤ rows_k · slack_k(centre) / length.
+A, rows, columns = :func:`_equilibrated` (W), A_kj = rows_k W_kj columns_j, the point
+x = centre + columns · length · u satisfies face k if A_k u ≤ rows_k · slack_k(centre) / length.
 """
 
 from dataclasses import dataclass
@@ -61,11 +61,10 @@ def inner_ball(W: Array, b: Array) -> Ball:
     W, b, norms = W[norms > 0], b[norms > 0], norms[norms > 0]
     if not len(W):
         return Ball(np.zeros(m), np.inf)
-    A, rows, columns = _equilibrated(np.column_stack([W, norms]))
-    centre = np.zeros(m)
-    cost = np.append(np.zeros(m), 1.0)  # the last unknown is the radius
-    sizes = np.abs(rows * b)
-    length = float(np.median(sizes[sizes > 0])) if sizes.any() else 1.0
+    A, rows, columns = _equilibrated(np.column_stack([W, norms]))  # the last column is that of the radius
+    cost = np.append(np.zeros(m), 1.0)
+    centre, offsets = np.zeros(m), np.abs(rows * b)
+    length = float(np.median(offsets[offsets > 0])) if offsets.any() else 1.0
     for _ in range(6):  # each time around a better centre, in a smaller unit of length
         limits = -rows * (W @ centre + b)
         optimum = _maximise(cost, A, limits / length)
@@ -74,11 +73,11 @@ def inner_ball(W: Array, b: Array) -> Ball:
             return Ball(centre + columns[:-1] * length * capped.point[:-1], np.inf)
         centre = centre + columns[:-1] * length * optimum.point[:-1]
         radius = columns[-1] * length * optimum.point[-1]
-        active = optimum.multipliers > 0
+        active = optimum.multipliers > 0  # the faces that the ball touches
         distance = np.max(np.abs(rows * (W @ centre + b))[active], initial=0.0)
         if distance <= np.max((rows * _rounding(W, b, centre))[active], initial=0.0):
             return Ball(centre, 0.0)
-        if distance > 1e-3 * length:  # HiGHS's tolerance is at most 1e-7 of it
+        if distance > 1e-3 * length:  # HiGHS's tolerance, 1e-10 of the length, is small beside the distance
             break
         length = distance
     return Ball(centre, float(radius))
@@ -110,10 +109,10 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
     for k in reversed(range(len(W))):
         others = ~redundant
         others[k] = False
-        cap = 2.0 * distances[k] + 1.0  # keeps the program bounded
+        cap = 2.0 * distances[k] + 1.0  # a limit beyond the face's own, which keeps the program bounded
         try:
             reach = _maximise(A[k], np.vstack([A[others], A[k]]), np.append(distances[others], cap)).value
-        except _UnsolvedError:
+        except RuntimeError:
             continue
         redundant[k] = reach <= distances[k] * (1.0 + _MIN_CUT) + noise[k]
     return redundant
@@ -145,7 +144,7 @@ def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
 # -- corners and volume ------------------------------------------------------------------------
 
 
-def check_size(n_faces: int, n_features: int) -> None:
+def _check_size(n_faces: int, n_features: int) -> None:
     """Raise ValueError for too many features, or possibly too many corners by the upper bound theorem."""
     if n_features > _MAX_FEATURES:
         raise ValueError(
@@ -165,8 +164,10 @@ def check_size(n_faces: int, n_features: int) -> None:
 def vertices_of(W: Array, b: Array) -> Array:
     """Return the corners (v, m): in the plane counter-clockwise, else in lexicographic order.
 
-    The polytope is bounded, with an interior, and none of its faces W (K, m), b (K,) is redundant.
+    The polytope is bounded, with an interior, and none of its faces W (K, m), b (K,) is redundant. ValueError
+    for more than 8 features, or possibly too many corners.
     """
+    _check_size(*W.shape)
     low, high = bounding_box(W, b)
     if len(low) == 1:
         return np.array([low, high])
@@ -174,7 +175,8 @@ def vertices_of(W: Array, b: Array) -> Array:
 
 
 def volume_of(W: Array, b: Array) -> float:
-    """Return the volume of a polytope as in :func:`vertices_of`, in the product of its features' units."""
+    """Return the volume, in the product of the features' units, of a polytope as in :func:`vertices_of`."""
+    _check_size(*W.shape)
     low, high = bounding_box(W, b)
     if len(low) == 1:
         return float(high[0] - low[0])
@@ -222,12 +224,11 @@ class _Optimum:
     multipliers: Array
 
 
-class _UnsolvedError(RuntimeError):
-    """Error if no solver returns a point that its multipliers prove optimal."""
-
-
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
-    """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded."""
+    """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded.
+
+    RuntimeError: no solver returns a point that its multipliers prove optimal.
+    """
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:  # no constraint, or the objective 0
         return _Optimum(np.inf if size else 0.0, np.zeros(len(cost)), np.zeros(len(A)))
@@ -241,7 +242,7 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
             multipliers = -found.ineqlin.marginals
             if _is_optimum(unit, A, limits, found.x, multipliers):
                 return _Optimum(float(cost @ found.x), found.x, multipliers)
-    raise _UnsolvedError(
+    raise RuntimeError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
         "Are the faces of wildly different sizes?"
     )

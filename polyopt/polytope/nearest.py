@@ -5,10 +5,10 @@ the question, among values of features. The indicators of a categorical column, 
 choice among the categories. A missing number is a choice, too: it stays missing, at its imputed value, or
 becomes known, and its indicator becomes 0.
 
-A node of the search has made some choices and left the others open. Its projection is the point nearest to
-the sample that satisfies the chosen rows and values; its distance is a lower bound for the node. If the
-projection satisfies all open choices, it is the optimum of the node. Nodes are explored in the order of their
-bounds, so the first optimum reached is that of the region.
+A node of the search has made some choices and left the others open. The projection of the sample on the node
+is the nearest point that satisfies the chosen rows and values; its distance is a lower bound for the node. If
+the projection satisfies all open choices, it is the optimum of the node. Nodes are explored in the order of
+their bounds, so the first optimum reached is that of the region.
 
 This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
@@ -52,7 +52,6 @@ class Nearest:
     rows: Rows  #: the rows of the point's case and choices
     solution: Solution | None  #: the projection on these rows, with its multipliers
     question: Question  #: the question with the bounds of the choices among categories
-    nodes: int  #: number of projections
     parts: tuple[Part, ...]  #: the parts into which the region was divided, with the bound of each
 
     def deciding(self) -> list[tuple[tuple[int, ...], float]]:
@@ -92,11 +91,6 @@ class _Projected(NamedTuple):
         return self.solution.status is Status.INFEASIBLE
 
     @property
-    def part(self) -> Part:
-        """The part of the region that the rows and bounds leave."""
-        return Part(self.question, self.rows, self.solution["face"], self.is_empty)
-
-    @property
     def distance(self) -> float:
         """Distance from the sample, in spreads."""
         return float(np.sqrt(2.0 * self.solution.objective))
@@ -110,13 +104,16 @@ def nearest(question: Question, region: Region, *, max_nodes: int = 20_000) -> N
 class _Search:
     """The state of the search.
 
-    heap: the open nodes, as (bound, number, node, optimum of the node or None).
-    parts: the part of each leaf of the tree, open or empty; together they cover the region.
+    nodes: number of projections.
+    heap: the open nodes, as (bound, number, node, optimum of the node or None); numbers are in the order in
+        which the nodes were opened.
+    parts: the part of each leaf of the tree, open, solved or empty; together they cover the region.
     """
 
     def __init__(self, question: Question, region: Region):
         self.question, self.region, self.nodes = question, region, 0
-        self.numbers, self.heap = count(), list[tuple[float, int, _Node, _Projected | None]]()
+        self.heap: list[tuple[float, int, _Node, _Projected | None]] = []
+        self.numbers = count()
         self.parts: dict[_Node, Part] = {}
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
@@ -124,7 +121,7 @@ class _Search:
             self.push(0.0, start, nothing)
 
     def push(self, bound: float, node: _Node, part: Part, optimum: _Projected | None = None) -> None:
-        """Make a node open."""
+        """Open a node, whose bound is proven by the multipliers of `part`."""
         self.parts[node] = part
         heapq.heappush(self.heap, (bound, next(self.numbers), node, optimum))
 
@@ -137,19 +134,20 @@ class _Search:
             if self.nodes >= max_nodes:
                 return self.dive(node, bound)
             projected = self.solve(node)
-            part = projected.part
-            if projected.is_empty:
+            solution, rows, q = projected
+            part = Part(q, rows, solution["face"], projected.is_empty)
+            if part.is_empty:
                 self.parts[node] = part
                 continue
             del self.parts[node]
             distance = projected.distance
-            children = list(self.children(node, projected.solution["z"], projected.question))
+            children = list(self.children(node, solution["z"], q))
             if not children:
                 self.push(distance, node, part, self.completed(node, projected))
             for row_distance, child, row in children:
                 child_part = part if row is None or row_distance <= distance else self.half_space(row)
                 self.push(max(distance, row_distance), child, child_part)
-        return self.without_point(Status.INFEASIBLE, np.inf)
+        return self.result(Status.INFEASIBLE, np.inf)
 
     def half_space(self, row: Rows) -> Part:
         """Return the half-space of one row as a part, with the multiplier of the projection on it."""
@@ -219,22 +217,21 @@ class _Search:
         while True:
             projected = self.solve(node)
             if projected.is_empty:
-                return self.without_point(Status.ITERATION_LIMIT, bound)
+                return self.result(Status.ITERATION_LIMIT, bound)
             children = list(self.children(node, projected.solution["z"], projected.question))
             if not children:
                 return self.result(Status.ITERATION_LIMIT, bound, self.completed(node, projected))
             node = min(children, key=lambda child: child[0])[1]
 
-    def result(self, status: Status, bound: float, projected: _Projected) -> Nearest:
-        """Return the result of a search that ends with this point."""
-        solution, rows, question = projected
-        distance, parts = projected.distance, tuple(self.parts.values())
-        return Nearest(status, solution["z"], distance, bound, rows, solution, question, self.nodes, parts)
-
-    def without_point(self, status: Status, bound: float) -> Nearest:
-        """Return the result of a search that ends without a point."""
-        rows, parts = Rows.together((), len(self.question.x)), tuple(self.parts.values())
-        return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
+    def result(self, status: Status, bound: float, optimum: _Projected | None = None) -> Nearest:
+        """Return the result of a search that ends with this optimum of a node, or without a point."""
+        parts = tuple(self.parts.values())
+        if optimum is None:
+            rows = Rows.together((), len(self.question.x))
+            return Nearest(status, None, np.inf, bound, rows, None, self.question, parts)
+        solution, rows, question = optimum
+        z, distance = solution["z"], optimum.distance
+        return Nearest(status, z, distance, bound, rows, solution, question, parts)
 
 
 def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
@@ -243,5 +240,5 @@ def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
     For a row of zeros, 0·z + b ≤ 0, it is inf if no point satisfies the row, else -inf.
     """
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
-    of_zero_rows = np.where(scores > 0.0, np.inf, -np.inf)
-    return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), of_zero_rows)
+    distances = np.where(scores > 0.0, np.inf, -np.inf)  # of rows of zeros
+    return np.asarray(np.divide(scores, size, out=distances, where=size > 0.0))

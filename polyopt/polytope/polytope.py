@@ -13,7 +13,6 @@ from formulations.language.types import Array, Matrix, MatrixLike, is_sparse
 from polyopt.polytope.halfspaces import (
     Ball,
     bounding_box,
-    check_size,
     inner_ball,
     is_bounded,
     redundant_faces,
@@ -45,6 +44,7 @@ class Polytope:
     #: (m,), typical value of each feature, such as its mean; features that a rule leaves out are set to it.
     centre: NDArray[np.float64] | None = None
     is_closed: bool = True  #: True if the points on the faces belong to the set
+    digits: int = 4  #: significant digits of numbers in rules, by default
 
     def __post_init__(self) -> None:
         W = _fixed("W", self.W)
@@ -76,12 +76,14 @@ class Polytope:
         ``centre``.
         """
         W = real_array("W", W)
-        b, m = real_array("b", b, (len(W),)), W.shape[1]
+        b = real_array("b", b, (len(W),))
+        m = W.shape[1]
         shift = np.zeros(m) if mean is None else real_array("mean", mean, (m,))
         unit = np.ones(m) if scale is None else real_array("scale", scale, (m,))
         if np.any(unit <= 0):
             raise ValueError(f"scale must be positive; its least entry is {unit.min()!r}")
-        spread, centre = None if scale is None else unit, None if mean is None else shift
+        spread = None if scale is None else unit
+        centre = None if mean is None else shift
         return cls(W / unit, b - W @ (shift / unit), None, spread, centre)
 
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
@@ -96,10 +98,15 @@ class Polytope:
         chosen = np.asarray(features, dtype=int)
         fixed = np.array(np.broadcast_to(at, self.n_features), dtype=float)
         fixed[chosen] = 0.0
-        names = None if self.feature_names is None else tuple(self.feature_names[j] for j in chosen)
-        spread = None if self.spread is None else self.spread[chosen]
-        centre = None if self.centre is None else self.centre[chosen]
-        return type(self)(self.W[:, chosen], self.b + self.W @ fixed, names, spread, centre, self.is_closed)
+        names = self.feature_names
+        return replace(
+            self,
+            W=self.W[:, chosen],
+            b=self.b + self.W @ fixed,
+            feature_names=None if names is None else tuple(names[j] for j in chosen),
+            spread=None if self.spread is None else self.spread[chosen],
+            centre=None if self.centre is None else self.centre[chosen],
+        )
 
     # -- points ------------------------------------------------------------------------------
 
@@ -196,7 +203,6 @@ class Polytope:
     @cached_property
     def _vertices(self) -> Array:
         faces = self.without_redundant()
-        check_size(faces.n_faces, faces.n_features)
         return vertices_of(faces.W, faces.b)
 
     def vertices(self) -> Array:
@@ -231,7 +237,6 @@ class Polytope:
         if not self.is_bounded:
             return float("inf")
         faces = self.without_redundant()
-        check_size(faces.n_faces, faces.n_features)
         return volume_of(faces.W, faces.b)
 
     def _require_points(self, what: str) -> None:
@@ -242,16 +247,17 @@ class Polytope:
     # -- rules -------------------------------------------------------------------------------
 
     def rules(
-        self, digits: int = 4, max_terms: int | None = None, *, inside: str | None = None,
+        self, digits: int | None = None, max_terms: int | None = None, *, inside: str | None = None,
         outside: str | None = None,
     ) -> str:  # fmt: skip
         """Return the faces as text that reads as a classifier, one rule a face, its largest terms first.
 
         The weight of a term is |W_kj| times the feature's ``spread``, or times the width of the polytope if
         the spread is not known and the width is finite. Terms beyond `max_terms` are only counted. Numbers
-        have so many significant `digits`; `inside` and `outside` are names of the two classes.
+        have so many significant `digits`, by default those of the polytope; `inside` and `outside` are names
+        of the two classes.
         """
-        return rules_of(self, digits, max_terms, inside, outside)
+        return rules_of(self, self.digits if digits is None else digits, max_terms, inside, outside)
 
     def shortened(self, digits: int | None = None, max_terms: int | None = None) -> Self:
         """Return the polytope that :meth:`rules` with these arguments state; all digits by default.
@@ -267,7 +273,9 @@ class Polytope:
 
         Raises ValueError if two features have one name, or SQL cannot hold a name.
         """
-        return as_sql([self], inside, outside, Reading.plain(self.names))
+        columns = range(self.n_features)  # of numbers, one for each feature
+        reading = Reading(self.names, [(j, None) for j in columns], [None for _ in columns])
+        return as_sql([self], inside, outside, reading)
 
     def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""
@@ -289,14 +297,3 @@ def _fixed(name: str, values: ArrayLike, shape: tuple[int, ...] | None = None) -
     array = np.array(real_array(name, values, shape))
     array.flags.writeable = False
     return array
-
-
-class WholePolytope(Polytope):
-    """A polytope with integer coefficients, whose rules by default state all digits."""
-
-    def rules(
-        self, digits: int = 15, max_terms: int | None = None, *, inside: str | None = None,
-        outside: str | None = None,
-    ) -> str:  # fmt: skip
-        """Return the faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
-        return super().rules(digits, max_terms, inside=inside, outside=outside)

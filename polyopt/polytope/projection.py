@@ -61,44 +61,46 @@ class Question:
     ) -> Self:  # fmt: skip
         """Return a question, by default with spreads of 1, without bounds, and with all features free.
 
-        `groups` has the places of indicators of which one is 1 and the others are 0, an array for each
-        column, `gaps` pairs of places, of a missing number and of its indicator. An indicator of a group
-        stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay known.
+        `groups` has an array for each categorical column, the places of its indicators, one of which is 1 and
+        the others are 0. `gaps` has a pair of places for each column with missing numbers, that of the number
+        and that of its indicator. An indicator of a group stays 0 if its upper bound is below 1, unless it is
+        1 now. Known numbers stay known.
         """
         point = real_array("x", x)
         m = len(point)
-        ends = [
-            np.array(real_array(name, np.broadcast_to(value if end is None else end, m), (m,), finite=False))
-            for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
-        ]
-        is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
+
+        def bounds(name: str, given: ArrayLike | None, default: float) -> Array:
+            values = np.broadcast_to(default if given is None else given, m)
+            return np.array(real_array(name, values, (m,), finite=False))
+
+        lower, upper = bounds("low", low, -np.inf), bounds("high", high, np.inf)
+        is_held = np.zeros(m, dtype=bool) if held is None else np.array(held)
         unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
         choices = []
         for places in (np.asarray(group, dtype=np.intp) for group in groups):
-            if is_fixed[places].any():  # a category that may not change
-                is_fixed[places] = True
+            if is_held[places].any():  # a category that may not change
+                is_held[places] = True
                 continue
-            is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
-            ends[0][places], ends[1][places] = 0.0, is_allowed
+            is_allowed = (upper[places] >= 1.0) | (point[places] == 1.0)
+            lower[places], upper[places] = 0.0, is_allowed
             categories = np.eye(len(places))[is_allowed]
-            if not point[places].any():
+            if not point[places].any():  # the sample has none of the categories, and may keep none
                 categories = np.vstack([categories, point[places]])
             choices.append(ValueChoice(tuple((places, category) for category in categories)))
         for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
-            if not point[pair[1]]:
-                is_fixed[pair[1]] = True
-            elif is_fixed[pair].any():
-                is_fixed[pair] = True
+            indicator = pair[1]
+            if not point[indicator]:  # a known number
+                is_held[indicator] = True
+            elif is_held[pair].any():
+                is_held[pair] = True
             else:
-                ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
+                lower[indicator], upper[indicator] = 0.0, 1.0
                 choices.append(ValueChoice(((pair[1:], np.zeros(1)), (pair, point[pair]))))
-        crossed = (ends[0] > ends[1]) | (ends[0] == np.inf) | (ends[1] == -np.inf)
-        if crossed.any():
-            j = int(np.argmax(crossed))
-            raise ValueError(
-                f"low must not be above high; of feature {j} they are {ends[0][j]} and {ends[1][j]}"
-            )
-        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(choices))
+        is_crossed = (lower > upper) | (lower == np.inf) | (upper == -np.inf)
+        if is_crossed.any():
+            j = int(np.argmax(is_crossed))
+            raise ValueError(f"low must not be above high; of feature {j} they are {lower[j]} and {upper[j]}")
+        return cls(point, unit, lower, upper, is_held, tuple(choices))
 
 
 def project(question: Question, W: ArrayLike, b: ArrayLike) -> Solution:
@@ -110,14 +112,15 @@ def project(question: Question, W: ArrayLike, b: ArrayLike) -> Solution:
     the multipliers are a ray of the dual.
     """
     program, solver = _Projection(question, W, b), "non-negative least squares"
-    multipliers, u = program.contradiction(), None
-    if multipliers is None:
-        u, multipliers = program.least_length()
-    if u is None:
-        return Solution(Status.INFEASIBLE, {}, program.duals_of_ray(multipliers), np.nan, None, solver)
-    z = program.point(u)
-    value = 0.5 * float(np.sum(((z - program.x) / program.spread) ** 2))
-    return Solution(Status.SOLVED, {"z": z}, program.duals(multipliers, z), value, None, solver)
+    ray = program.contradiction()
+    if ray is None:
+        u, faces = program.least_length()
+        if u is not None:
+            z = program.point(u)
+            value = 0.5 * float(np.sum(((z - program.x) / program.spread) ** 2))
+            return Solution(Status.SOLVED, {"z": z}, program.duals(faces, z), value, None, solver)
+        ray = program.ray(faces)
+    return Solution(Status.INFEASIBLE, {}, ray, np.nan, None, solver)
 
 
 class _Projection:
@@ -147,51 +150,57 @@ class _Projection:
             (end[self.free] - self.x[self.free]) / self.spread[self.free] for end in (self.low, self.high)
         )
 
-    def contradiction(self) -> Array | None:
-        """Return multipliers of the faces that prove infeasibility by the features that cannot change."""
-        if (self.held & ((self.x < self.low) | (self.x > self.high))).any():
-            return np.zeros(len(self.b))
+    def contradiction(self) -> dict[str, Array] | None:
+        """Return a ray of the dual if a feature that cannot change proves that no point is feasible."""
+        side = np.where(self.held, 1.0 * (self.x > self.high) - (self.x < self.low), 0.0)
+        if side.any():
+            side[np.flatnonzero(side)[1:]] = 0.0  # one feature is enough
+            faces, above, below = np.zeros(len(self.b)), np.maximum(side, 0.0), np.maximum(-side, 0.0)
+            return {"face": faces, "above": above, "below": below, "held": 0.0 - side}
         violated = np.flatnonzero((self.length == 0.0) & (-self.c > self.noise))
-        return np.eye(len(self.b))[violated[0]] if len(violated) else None
+        return self.ray(np.eye(len(self.b))[violated[0]]) if len(violated) else None
 
     def least_length(self) -> tuple[Array | None, Array]:
         """Return the point u and the multipliers of the faces; None and a ray if no point is feasible."""
-        size, K = len(self.free), len(self.c)
-        eye, high, low = np.eye(size), np.isfinite(self.high_u), np.isfinite(self.low_u)
-        A = np.vstack([self.N, eye[high], -eye[low]])
-        c = np.concatenate([self.c, self.high_u[high], -self.low_u[low]])
-        noise = np.concatenate([self.noise, np.zeros(len(c) - K)])
-        is_row = np.concatenate([self.length > 0.0, np.ones(len(c) - K, dtype=bool)])
-        A, c, noise, places = A[is_row], c[is_row], noise[is_row], np.flatnonzero(is_row)
-        divisor = np.where(self.length > 0.0, self.length, 1.0)
+        is_row, eye = self.length > 0.0, np.eye(len(self.free))
+        has_high, has_low = np.isfinite(self.high_u), np.isfinite(self.low_u)
+        A = np.vstack([self.N[is_row], eye[has_high], -eye[has_low]])
+        c = np.concatenate([self.c[is_row], self.high_u[has_high], -self.low_u[has_low]])
+        n_faces = int(is_row.sum())  # the first rows
+        noise = np.zeros(len(c))
+        noise[:n_faces] = self.noise[is_row]
 
-        def of_faces(rows: NDArray[np.intp], values: Array) -> Array:
-            """Return multipliers of the faces from those of some rows, of unit length."""
-            multipliers, is_face = np.zeros(K), rows < K
-            multipliers[rows[is_face]] = values[is_face]
-            return multipliers / divisor
+        def of_faces(y: Array) -> Array:
+            """Return multipliers of the faces from those of all rows, whose normals have the length 1."""
+            multipliers = np.zeros(len(is_row))
+            multipliers[is_row] = y[:n_faces] / self.length[is_row]
+            return multipliers
 
-        violation = -c - noise
-        if not len(c) or violation.max() <= 0.0:
-            return np.zeros(size), np.zeros(K)
-        distance = float(violation.max())  # a lower bound, as rows have the length 1
-        limit, first = 1e12 * distance, np.zeros(0)  # the first multipliers are the most accurate ray
-        while distance <= limit:
-            E = np.vstack([-A.T, -c / distance])
-            y, _ = nnls(E, np.append(np.zeros(size), 1.0), maxiter=100 * len(c))
-            residual, first = E @ y, first if len(first) else y
-            squared = 1.0 - float(residual[-1])  # the squared length of the residual
-            if squared > 1e-13:
-                u, active = residual[:-1] / squared * distance, np.flatnonzero(y > 0.0)
-                if np.linalg.norm(u) > 100.0 * distance:  # once more, in units in which it is accurate
-                    distance = float(np.linalg.norm(u))
+        violation = np.max(-c - noise, initial=0.0)
+        if violation <= 0.0:
+            return np.zeros(len(self.free)), np.zeros(len(is_row))
+        d = float(violation)  # a lower bound on ‖u‖, as normals have the length 1
+        limit = 1e12 * d  # largest ‖u‖; if all points are farther, none counts as feasible
+        first_y = None
+        while d <= limit:
+            E = np.vstack([-A.T, -c / d])
+            y, _ = nnls(E, np.append(np.zeros(len(self.free)), 1.0), maxiter=100 * len(c))
+            first_y = y if first_y is None else first_y  # the most accurate ray, if no point is feasible
+            minus_r = E @ y
+            last_r = 1.0 - float(minus_r[-1])  # also the squared length of the residual
+            if last_r > 1e-13:  # more than rounding
+                u, multipliers = minus_r[:-1] / last_r * d, y / last_r * d
+                if np.linalg.norm(u) > 100.0 * d:  # once more, in units in which u is accurate
+                    d = float(np.linalg.norm(u))
                     continue
-                u, values = _on_rows(A[active], c[active], u, y[active] / squared * distance)
+                active = np.flatnonzero(y > 0.0)
+                u, multipliers[active] = _on_rows(A[active], c[active], u, multipliers[active])
                 length = np.linalg.norm(u)
-                if length <= limit and (A @ u - c <= noise + 1e-10 * length).all():
-                    return u, of_faces(places[active], values)
-            distance *= 1e5
-        ray = of_faces(places, first)
+                is_feasible = (A @ u - c <= noise + 1e-10 * length).all()  # up to rounding
+                if length <= limit and is_feasible:
+                    return u, of_faces(multipliers)
+            d *= 1e5
+        ray = of_faces(np.asarray(first_y))
         return None, ray / ray.max() if ray.max() > 0.0 else ray
 
     def point(self, u: Array) -> Array:
@@ -203,28 +212,25 @@ class _Projection:
         return np.clip(z, self.low, self.high)
 
     def duals(self, faces: Array, z: Array) -> dict[str, Array]:
-        """Return the multipliers of all rows: the remainder of the gradient is the bounds'."""
-        remainder = -(z - self.x) / self.spread**2 - self.W.T @ faces  # ρ⁺ − ρ⁻ + ν
-        of_bounds = np.where(self.held, 0.0, remainder)
-        above = np.where(z == self.high, np.maximum(of_bounds, 0.0), 0.0)
-        below = np.where(z == self.low, np.maximum(-of_bounds, 0.0), 0.0)
-        return {"face": faces, "above": above, "below": below, "held": np.where(self.held, remainder, 0.0)}
+        """Return the multipliers of all rows at the point z: those of bounds are for the bounds it is at."""
+        gradient = (z - self.x) / self.spread**2 + self.W.T @ faces
+        return self._with_bounds(faces, gradient, z == self.low, z == self.high)
 
-    def duals_of_ray(self, faces: Array) -> dict[str, Array]:
+    def ray(self, faces: Array) -> dict[str, Array]:
         """Return a ray of the dual: finite bounds balance the sum of the normals."""
-        m = len(self.x)
-        above, below, nu = np.zeros(m), np.zeros(m), np.zeros(m)
-        beyond = self.held & ((self.x < self.low) | (self.x > self.high))
-        if beyond.any():
-            j = int(np.argmax(beyond))
-            side = 1.0 if self.x[j] > self.high[j] else -1.0
-            above[j], below[j], nu[j] = max(side, 0.0), max(-side, 0.0), -side
-        else:
-            remainder = -(self.W.T @ faces)
-            nu = np.where(self.held, remainder, 0.0)
-            above = np.where(~self.held & np.isfinite(self.high), np.maximum(remainder, 0.0), 0.0)
-            below = np.where(~self.held & np.isfinite(self.low), np.maximum(-remainder, 0.0), 0.0)
-        return {"face": faces, "above": above, "below": below, "held": nu}
+        return self._with_bounds(faces, self.W.T @ faces, np.isfinite(self.low), np.isfinite(self.high))
+
+    def _with_bounds(
+        self, faces: Array, gradient: Array, has_low: NDArray[np.bool_], has_high: NDArray[np.bool_]
+    ) -> dict[str, Array]:
+        """Return multipliers of all rows: those of bounds and held features balance the gradient (m,)."""
+        of_bounds = np.where(self.held, 0.0, -gradient)
+        return {
+            "face": faces,
+            "above": np.where(has_high, np.maximum(of_bounds, 0.0), 0.0),
+            "below": np.where(has_low, np.maximum(-of_bounds, 0.0), 0.0),
+            "held": np.where(self.held, -gradient, 0.0),
+        }
 
 
 def _on_rows(A: Array, c: Array, u: Array, multipliers: Array) -> tuple[Array, Array]:

@@ -31,11 +31,6 @@ class Reading:
     #: Substitute of a missing value for each column; None if a row without a value has no label.
     fills: Sequence[float | str | None]
 
-    @classmethod
-    def plain(cls, names: Sequence[str]) -> Reading:
-        """Return a reading in which each feature is a column of numbers."""
-        return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
-
 
 def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: Reading) -> str:
     """Return a CASE expression over the columns: the label of a row, NULL if a value is missing.
@@ -78,8 +73,8 @@ def _sum(w: Array, reading: Reading) -> str:
             terms.append(f"{weights[None]!r} * {_filled(name, fill)}")
             continue
         texts = {str(text): weight for text, weight in weights.items()}
-        other = other_spellings(text for place, text in reading.features if place == column)
-        texts |= {spelling: texts[text] for spelling, text in other.items() if text in texts}
+        spellings = other_spellings(text for place, text in reading.features if place == column)
+        texts |= {spelling: texts[text] for spelling, text in spellings.items() if text in texts}
         numbers = {str(number): texts[text] for text in texts if (number := number_spelled(text)) is not None}
         if numbers:  # the database may hold the column as numbers or booleans, and 2 as 2.0
             name = f"CAST({name} AS VARCHAR(255))"

@@ -18,11 +18,6 @@ from polyopt.estimators.frames import column_as_numbers, column_names, is_missin
 from polyopt.scale.sources import Samples, unframed
 
 _EXACT_IN_FLOAT32 = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)
-_CHANGED_BLOCK = (
-    "partition {number} was read again, and has other samples, labels or weights than at first: what it is "
-    "made from must give the same each time (a random source needs a seed, which may follow from the "
-    "partition's number)"
-)
 
 
 # -- checksums ---------------------------------------------------------------------------------------
@@ -49,20 +44,27 @@ def check_block(samples: Samples, number: int, checksum: Checksum | None, *, who
     if checksum is not None:
         samples = unframed(samples)
         if _checksum(samples, whole=whole) != (checksum.all_rows if whole else checksum.sampled_rows):
-            raise ValueError(_CHANGED_BLOCK.format(number=number))
+            raise ValueError(
+                f"partition {number} was read again, and has other samples, labels or weights than at first: "
+                "what it is made from must give the same each time (a random source needs a seed, which may "
+                "follow from the partition's number)"
+            )
     return samples
 
 
 def _checksum(samples: Samples, *, whole: bool) -> int:
-    stride, checksum = 1 if whole else max(len(samples.y) // 64, 1), 0
-    X = row_matrix((as_csr if sp.issparse(samples.X) else np.asarray)(samples.X)[::stride])
-    rows = (np.asarray(each)[::stride] for each in samples[1:] if each is not None)
-    for part in (*((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)), *rows):
-        checksum = crc32(repr((part.shape, str(part.dtype))).encode(), checksum)
-        if part.dtype == object:  # labels that are texts or missing
-            checksum = crc32(str(joblib.hash(part)).encode(), checksum)
+    stride = 1 if whole else max(len(samples.y) // 64, 1)
+    X = samples.X
+    X = row_matrix((as_csr(X) if sp.issparse(X) else np.asarray(X))[::stride])
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    arrays += [np.asarray(values)[::stride] for values in samples[1:] if values is not None]
+    checksum = 0
+    for array in arrays:
+        checksum = crc32(repr((array.shape, str(array.dtype))).encode(), checksum)
+        if array.dtype == object:  # labels that are texts or missing
+            checksum = crc32(str(joblib.hash(array)).encode(), checksum)
         else:
-            checksum = crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data, checksum)
+            checksum = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
     return checksum
 
 
@@ -70,26 +72,16 @@ def _checksum(samples: Samples, *, whole: bool) -> int:
 
 
 class Report(NamedTuple):
-    """Findings of the inspection of a block.
+    """Findings of the inspection of a block."""
 
-    m: number of features.
-    labels (p,): labels of samples with positive weight.
-    counts (p,): number of these samples of each label.
-    weights (p, 3): their total, least and largest weight.
-    max_entry: largest absolute entry of X.
-    is_sparse: True if the samples are CSR.
-    checksum: checksum for later readings.
-    names: names of the features, or None.
-    """
-
-    m: int
-    labels: NDArray[Any]
-    counts: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    max_entry: float
-    is_sparse: bool
-    checksum: Checksum
-    names: tuple[str, ...] | None
+    m: int  # number of features
+    labels: NDArray[Any]  # (p,), labels of samples with positive weight
+    counts: NDArray[np.int64]  # (p,), number of these samples of each label
+    weights: NDArray[np.float64]  # (p, 3), their total, least and largest weight
+    max_entry: float  # largest absolute entry of X
+    is_sparse: bool  # True if the samples are CSR
+    checksum: Checksum  # for later readings
+    names: tuple[str, ...] | None  # of the features, if they are known
 
 
 def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) -> Report:
@@ -120,7 +112,7 @@ def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) ->
     _check_labels(np.asarray(y), where)
     weights = np.ones(n) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
     if not (valid := np.isfinite(weights) & (weights >= 0)).all():
-        row = _first(~valid)
+        row = int(valid.argmin())
         raise ValueError(
             f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
         )
@@ -154,43 +146,34 @@ def inspect_block(samples: Samples, number: int, names: Sequence[str] | None) ->
 
 def _check_labels(y: NDArray[Any], where: str) -> None:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
+        raise ValueError(f"y has NaN or an infinite value in {where}, row {np.isfinite(y).argmin()}")
     missing = np.zeros(len(y), bool)
     if y.dtype.kind in "mM":
         missing = np.isnat(y)
     elif y.dtype == object:
         missing = np.array([is_missing(label) for label in y], bool)
     if missing.any():
-        raise ValueError(f"y has no label in {where}, row {_first(missing)}")
-
-
-def _first(mask: NDArray[np.bool_]) -> int:
-    return int(mask.argmax())
+        raise ValueError(f"y has no label in {where}, row {missing.argmax()}")
 
 
 def _first_not_finite(X: Any) -> tuple[int, int]:
     """Return row and feature of the first number that is not finite."""
     if sp.issparse(X):
-        entry = _first(~np.isfinite(X.data))
+        entry = np.isfinite(X.data).argmin()
         return int(X.indptr.searchsorted(entry, side="right")) - 1, int(X.indices[entry])
-    row = _first(~np.isfinite(X).all(axis=1))
-    return row, _first(~np.isfinite(X[row]))
+    row, feature = np.unravel_index(np.isfinite(X).argmin(), X.shape)
+    return int(row), int(feature)
 
 
 # -- two classes -------------------------------------------------------------------------------------
 
 
 class Selection(NamedTuple):
-    """Rows of two classes in a block of n rows.
+    """Rows of two classes in a block of n rows."""
 
-    rows: mask (n,) of the rows of both classes that have weight.
-    is_second: mask of the second class among these rows.
-    weights: weights of these rows, times the weights of their classes.
-    """
-
-    rows: NDArray[np.bool_]
-    is_second: NDArray[np.bool_]
-    weights: NDArray[np.float64]
+    rows: NDArray[np.bool_]  # mask (n,) of the rows of both classes that have weight
+    is_second: NDArray[np.bool_]  # mask of the second class among these rows
+    weights: NDArray[np.float64]  # weights of these rows, times the weights of their classes
 
     def part(self, mask: NDArray[np.bool_]) -> "Selection":
         """Return the selected rows in a mask of these."""
@@ -200,22 +183,18 @@ class Selection(NamedTuple):
 
 
 class TwoClasses(NamedTuple):
-    """Samples of two classes: X (n, m), mask of the second class (n,), and weights (n,)."""
+    """Samples of two classes."""
 
-    X: Any
-    outside: NDArray[np.bool_]
-    weights: NDArray[Any]
+    X: Any  # (n, m)
+    outside: NDArray[np.bool_]  # mask (n,) of the second class
+    weights: NDArray[Any]  # (n,)
 
 
 class Pair(NamedTuple):
-    """Two classes of the samples, and their costs: C times the factor of the class times the weight.
+    """Two classes of the samples, and their costs: C times the factor of the class times the weight."""
 
-    classes: labels of the first class (-1, or inside) and of the second (+1, or outside).
-    factors: weights of the classes.
-    """
-
-    classes: tuple[Any, Any]
-    factors: tuple[float, float]
+    classes: tuple[Any, Any]  # labels of the first class (-1, or inside) and of the second (+1, or outside)
+    factors: tuple[float, float]  # weights of the classes
     C: float
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,14 +34,10 @@ class Change(NamedTuple):
 
 
 class Logged(Protocol):
-    """A solver's block of samples, which applies a log.
+    """A solver's block of samples, which applies a log."""
 
-    n_applied: number of log entries applied.
-    last_result: result of the last log entry that was applied.
-    """
-
-    n_applied: int
-    last_result: object
+    n_applied: int  # number of log entries applied
+    last_result: object  # result of the last log entry that was applied
 
 
 class Readable(Logged, Protocol):
@@ -89,17 +86,12 @@ class Crew(ABC):
     def __init__(self) -> None:
         self.log: list[Change] = []
 
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """Number of blocks."""
-
     @abstractmethod
     def _results(self, ask: Change | None) -> list[Any]:
         """Return the results of all blocks, as in :func:`catch_up`."""
 
     def close(self) -> None:
-        """Release the blocks, if they are in this process."""
+        """Release the blocks, if they are in other processes."""
         return
 
     def tell(self, name: str, *arguments: Any) -> None:
@@ -119,8 +111,8 @@ class Crew(ABC):
 class Local(Crew):
     """The executor of blocks in this process.
 
-    loaded: ``loaded(number, call_block)`` loads the samples of a block, then returns ``call_block()``. Such
-        blocks are distributed over threads; None if the blocks have their samples.
+    loaded: ``loaded(number, call_block)`` loads the samples of a block, then returns ``call_block()``; such
+        blocks are distributed over threads. None if the blocks keep their samples.
     """
 
     def __init__(
@@ -129,21 +121,12 @@ class Local(Crew):
         super().__init__()
         self.blocks, self._loaded = blocks, loaded
 
-    @property
-    def count(self) -> int:
-        """Number of blocks."""
-        return len(self.blocks)
-
-    def close(self) -> None:
-        """Release the blocks."""
-        self.blocks, self._loaded = [], None
-
     def _results(self, ask: Change | None) -> list[Any]:
+        if self._loaded is None:
+            return [catch_up(block, self.log, 0, ask) for block in self.blocks]
+        loaded = self._loaded
+
         def compute(number: int) -> Any:
-            def call_block() -> Any:
-                return catch_up(self.blocks[number], self.log, 0, ask)
+            return loaded(number, partial(catch_up, self.blocks[number], self.log, 0, ask))
 
-            return call_block() if self._loaded is None else self._loaded(number, call_block)
-
-        numbers = range(self.count)
-        return list(map(compute, numbers)) if self._loaded is None else run_blocks(compute, numbers)
+        return run_blocks(compute, range(len(self.blocks)))

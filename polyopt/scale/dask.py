@@ -32,7 +32,7 @@ from polyopt.estimators.collections import CollectionLike, heading_of, matrix_of
 from polyopt.estimators.frames import column_names, refuse_dates
 from polyopt.scale.blocks import Checksum, check_block, row_matrix
 from polyopt.scale.crew import Change, Crew, Recipe
-from polyopt.scale.executor import Executor
+from polyopt.scale.executor import Arguments, Executor, Step, Stop
 from polyopt.scale.on_worker import Missing, Part, answers, forget, let_malloc_reuse_memory, samples_at
 from polyopt.scale.sources import Arrays, Source
 
@@ -175,10 +175,7 @@ class DaskExecutor(_Tasks, Executor):
         """Have the workers release all blocks."""
         _release(self._client, self._fit)
 
-    def each(
-        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        clock: Clock | None = None,
-    ) -> Any:  # fmt: skip
+    def each(self, step: Step, arguments: Sequence[Arguments | None], clock: Clock | None = None) -> Any:
         """Return the results of a step as of :meth:`Executor.each`, by a task for each block."""
         found = self._run(
             [number for number, more in enumerate(arguments) if more is not None],
@@ -188,9 +185,8 @@ class DaskExecutor(_Tasks, Executor):
         return [found[number] for number in sorted(found)]
 
     def chain(
-        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        clock: Clock | None = None,
-    ) -> tuple[Any, list[Any]]:  # fmt: skip
+        self, step: Step, state: Any, stops: Sequence[Stop], clock: Clock | None = None
+    ) -> tuple[Any, list[Any]]:
         """Take a state through blocks as of :meth:`Executor.chain`, by a chain of tasks."""
 
         def send(numbers: list[int]) -> dict[Future, list[int]]:
@@ -205,9 +201,7 @@ class DaskExecutor(_Tasks, Executor):
             return state, []
         return self._run([0], send, clock)[0]  # the whole chain is one task, number 0
 
-    def _send(
-        self, step: Callable[..., Any], number: int, arguments: tuple[Any, ...], last: Any = None
-    ) -> Future:
+    def _send(self, step: Step, number: int, arguments: Arguments, last: Any = None) -> Future:
         """Send a task that takes a step on a block.
 
         last: in a chain, the state and the result of the step before.
@@ -221,7 +215,7 @@ def _chain_result(last: tuple[Any, Any], results: list[Any]) -> list[tuple[Any, 
 
 
 def _take(
-    step: Callable[..., Any], part: Part, checksum: Checksum | None, number: int, arguments: tuple[Any, ...],
+    step: Step, part: Part, checksum: Checksum | None, number: int, arguments: Arguments,
     last: tuple[Any, Any] | None,
 ) -> Any:  # fmt: skip
     """Take a step on a worker; return its results as a list, or in a chain the next state and the result."""
@@ -254,11 +248,6 @@ class DaskBlocks(_Tasks, Crew):
         self._numbers = list(range(len(parts)))  # the blocks that `ask` asks
         # From now on without the blocks that have no sample of the two classes: their result is None.
         self._numbers = [number for number, facts in enumerate(self.ask("facts")) if facts is not None]
-
-    @property
-    def count(self) -> int:
-        """Number of blocks."""
-        return len(self._numbers)
 
     def close(self) -> None:
         """Have the workers release the blocks."""

@@ -5,13 +5,19 @@ Every block is inspected once, and each later reading is compared with the check
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from formulations.language.clock import Clock
 from polyopt.base.threads import run_blocks, single_threaded_blas
 from polyopt.scale.blocks import Checksum, Report, check_block, inspect_block
 from polyopt.scale.crew import Crew, Local, Readable, Recipe
 from polyopt.scale.sources import Samples, Source
+
+# A function of a module, called with a block's samples, its number, and the further arguments. It has no side
+# effects, because it is run again if its result is lost.
+Step: TypeAlias = Callable[..., Any]
+Arguments: TypeAlias = tuple[Any, ...]
+Stop: TypeAlias = tuple[int, Arguments]  # the number of a block, and the further arguments of the step on it
 
 
 class Executor(ABC):
@@ -45,27 +51,20 @@ class Executor(ABC):
         """Return the solver's blocks of this recipe that are not empty."""
 
     @abstractmethod
-    def each(
-        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        clock: Clock | None = None,
-    ) -> Any:  # fmt: skip
+    def each(self, step: Step, arguments: Sequence[Arguments | None], clock: Clock | None = None) -> Any:
         """Return the list of the results of a step on single blocks.
 
-        step: a function of a module, called with a block's samples, its number, and the further arguments. It
-            has no side effects, because it is run again if its result is lost.
         arguments: for each block the further arguments; None to leave it out.
         clock: if it is over before a block is read, the call raises :class:`OutOfTimeError`.
         """
 
     @abstractmethod
     def chain(
-        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        clock: Clock | None = None,
-    ) -> tuple[Any, list[Any]]:  # fmt: skip
+        self, step: Step, state: Any, stops: Sequence[Stop], clock: Clock | None = None
+    ) -> tuple[Any, list[Any]]:
         """Take a state through blocks, one after the other.
 
-        step: as of :meth:`each`, with the state before the samples; it returns the next state and a result.
-        stops: for each step the number of its block, and the further arguments.
+        step: is called with the state before the samples, and returns the next state and a result.
         clock: as of :meth:`each`.
         Returns: the last state and the results.
         """
@@ -104,23 +103,20 @@ class ThreadExecutor(Executor):
 
         return Local(nonempty, run_loaded)
 
-    def each(
-        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
-        clock: Clock | None = None,
-    ) -> Any:  # fmt: skip
+    def each(self, step: Step, arguments: Sequence[Arguments | None], clock: Clock | None = None) -> Any:
         """Return the results of a step as of :meth:`Executor.each`, each on one thread."""
 
-        def take(number: int) -> Any:
+        def take(stop: Stop) -> Any:
             if clock is not None:
                 clock.check()
-            return step(self._read(number), number, *(arguments[number] or ()))
+            number, more = stop
+            return step(self._read(number), number, *more)
 
-        return run_blocks(take, [number for number, more in enumerate(arguments) if more is not None])
+        return run_blocks(take, [(number, more) for number, more in enumerate(arguments) if more is not None])
 
     def chain(
-        self, step: Callable[..., Any], state: Any, stops: Sequence[tuple[int, tuple[Any, ...]]],
-        clock: Clock | None = None,
-    ) -> tuple[Any, list[Any]]:  # fmt: skip
+        self, step: Step, state: Any, stops: Sequence[Stop], clock: Clock | None = None
+    ) -> tuple[Any, list[Any]]:
         """Take a state through blocks as of :meth:`Executor.chain`, on one thread."""
         results = []
         for number, more in stops:

@@ -42,12 +42,12 @@ def fit_pairs(
         heading = heading_of(X)
         if heading is not None:  # sets feature_names_in_
             validated(machine, heading, skip_check_array=True)
-        executor = _executor_of(X, y, sample_weight, executor, type(machine).__name__)
+        on_blocks = _executor_of(X, y, sample_weight, executor, type(machine).__name__)
         try:
             with running(Clock(machine.time_limit)) as clock, machine._printing_progress():
-                _fit_classes(machine, executor, checkpoint, resume, clock, fit_pair)
+                _fit_classes(machine, on_blocks, checkpoint, resume, clock, fit_pair)
         finally:
-            executor.close()
+            on_blocks.close()
     for part in [machine] if len(machine.classes_) == 2 else machine.estimators_:
         status, proof = part.solution_.status, part._proof
         if status not in FINE:

@@ -45,10 +45,6 @@ class Source(Protocol):
         """Return block `number`, from 0."""
 
 
-def _cut(n: int, rows: int) -> int:
-    return max(-(-n // whole("rows", rows, 1)), 1)
-
-
 def unframed(samples: Samples) -> Samples:
     """Return the samples with cells of a frame, or objects, as a matrix of floats; NaN for gaps."""
     X = samples.X
@@ -94,7 +90,8 @@ class Arrays:
         for name, other in (("y", self._y), ("weights", self._weights)):
             if other is not None and len(other) != self._X.shape[0]:
                 raise ValueError(f"{name} has {len(other)} entries, and X has {self._X.shape[0]} rows")
-        self._rows, self.count = rows, _cut(self._X.shape[0], rows)
+        self._rows = whole("rows", rows, 1)
+        self.count = max(-(-self._X.shape[0] // rows), 1)  # rounded up
 
     def read(self, number: int) -> Samples:
         """Return block `number`, without a copy of dense samples."""
@@ -118,7 +115,8 @@ class NpyFiles:
 
     def __init__(self, X: str | Path, y: str | Path, weights: str | Path | None = None, *, rows: int = ROWS):
         self._paths = [None if path is None else Path(path) for path in (X, y, weights)]
-        self._rows, self.count = rows, Arrays(*self._open(), rows=rows).count
+        self._rows = rows
+        self.count = Arrays(*self._open(), rows=rows).count
 
     def _open(self) -> list[Any]:
         return [None if path is None else np.load(path, mmap_mode="r") for path in self._paths]
@@ -144,7 +142,8 @@ class SvmlightFile:
     def __init__(self, path: str | Path, n_features: int, *, rows: int = ROWS):
         self._path, self._m = Path(path), whole("n_features", n_features, 1)
         self._rows = whole("rows", rows, 1)
-        self._starts, end = [0], 0
+        self._starts = [0]  # places of the first byte of each block, and of the end of the file
+        end = 0
         with open(self._path, "rb") as stream:
             for number, line in enumerate(svmlight_lines(stream), start=1):
                 end += len(line)

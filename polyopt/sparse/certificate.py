@@ -37,8 +37,6 @@ from polyopt.linalg.rounding import Ball, gamma, product
 
 _INFEASIBLE = "The point breaks its box; the value is of the point clipped to it."
 _CLIPPED = "The value is of the point clipped to its box"
-_OTHER_PATTERNS = "Another pattern may have a lower score."
-_LEAF_BOUND = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
 UNDERFLOW = 2.0**-1000  # above the total underflow error of an inner product
 
 
@@ -129,18 +127,19 @@ def certify_l0_data(
     centres = float(pattern.sum())
     hinge_loss = loss(f, data.y, data.weights)
     value = centres + data.C * hinge_loss if hinge_loss.mid or hinge_loss.rad else Ball(centres)
-    residuals, feasible = _box_residuals(point, data.C, data.C, tol)
+    residuals = _box_residuals(point, data.C, data.C)
+    feasible = all(each.relative <= tol for each in residuals)
     notes = [_INFEASIBLE] if not feasible else []
     if feasible and (clipped != point).any():
         notes = [f"{_CLIPPED}, without coefficients under 1e-9 of the cap."]
 
-    if pattern_u is None:
+    multipliers = pattern_u
+    if multipliers is None:
         from formulations.l0 import pattern_dual
 
         dual = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres)
-        constant, slopes = cut_of(data, _solved(dual, len(data.y)))
-    else:
-        constant, slopes = cut_of(data, pattern_u)
+        multipliers = dual.solve().primal.get("u", np.zeros(len(data.y)))  # zeros if no solver has a point
+    constant, slopes = cut_of(data, multipliers)
     pattern_bound = centres + data.C * (constant - slopes[pattern].sum()).positive()
     if float(pattern_bound.lower) < centres:  # a loss is not negative
         pattern_bound = Ball(centres)
@@ -157,13 +156,14 @@ def certify_l0_data(
         best_bound = relaxed if relaxed.lower >= best_bound.lower else best_bound
     if searched is not None and Ball(searched).lower > best_bound.lower:
         best_bound = Ball(searched)
-        notes.append(_LEAF_BOUND)
+        notes.append("The bound is the least of the branch-and-bound leaves', each evaluated from the data.")
     is_global = relaxation_v is not None or searched is not None or stated is not None
+    if not is_global:
+        notes.append("Another pattern may have a lower score.")
     return conclude(
         "the L0 support vector machine", value, best_bound if is_global else pattern_bound, residuals, tol,
         feasible=feasible, reached=Claim.OPTIMAL if is_global else Claim.STATIONARY,
-        scope="the program" if is_global else "its pattern",
-        notes=notes if is_global else [*notes, _OTHER_PATTERNS], stated=stated,
+        scope="the program" if is_global else "its pattern", notes=notes, stated=stated,
     )  # fmt: skip
 
 
@@ -208,14 +208,15 @@ def certify_one_norm(
     primal = loss(f, y, costs)
     if clipped.any():
         primal = Ball(clipped).sum() + primal
-    residuals, feasible = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()), tol)
+    residuals = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()))
+    feasible = all(each.relative <= tol for each in residuals)
     notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (clipped != alpha).any() else []
 
     multipliers = u
     if multipliers is None:
         from formulations.one_norm import dual as dual_program
 
-        multipliers = _solved(dual_program(K, y, costs), len(y))
+        multipliers = dual_program(K, y, costs).solve().primal.get("u", np.zeros(len(y)))
     feasible_u = balanced(multipliers, y, costs)
     dual = feasible_u.sum() - (rate_balls(data, feasible_u) - 1.0).positive().dot(costs)
     if float(dual.lower) < 0.0:  # u = 0 proves 0
@@ -227,17 +228,9 @@ def certify_one_norm(
     return conclude("one_norm.primal", primal, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
-def _solved(dual: Any, n: int) -> Vector:
-    """Solve a dual program for u (n,); zeros if no solver leaves a point."""
-    return np.asarray(dual.solve().primal.get("u", np.zeros(n)))
-
-
-def _box_residuals(
-    alpha: Vector, caps: Vector | float, unit: float, tol: float
-) -> tuple[list[Residual], bool]:
-    """Return the residuals of 0 ≤ alpha ≤ caps, and True if all are within the tolerance."""
-    residuals = [residual("primal", "sign", -alpha, unit), residual("primal", "cap", alpha - caps, unit)]
-    return residuals, all(each.relative <= tol for each in residuals)
+def _box_residuals(alpha: Vector, caps: Vector | float, unit: float) -> list[Residual]:
+    """Return the residuals of 0 ≤ alpha ≤ caps."""
+    return [residual("primal", "sign", -alpha, unit), residual("primal", "cap", alpha - caps, unit)]
 
 
 def _conditions(

@@ -40,8 +40,6 @@ from polyopt.sparse.settings import CrossEntropySettings
 
 Bits = NDArray[np.bool_]
 
-_LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
-
 
 @dataclass
 class Work:
@@ -78,18 +76,19 @@ class L0Search(Shown):
     is_local_optimum: bool = False  # True if it is proven that no flip and no swap lowers the best score
 
     def _summary(self) -> Summary:
+        proven = "no other one lowers the score"
+        unproven = "that none lowers the score is not proven"
         entries = (
             ("best score", f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
-            ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
+            ("flips and swaps", f"{self.moves}; {proven if self.is_local_optimum else unproven}"),
             ("programs", str(self.work)),
         )
         columns = ("run", "drawn", "after flips", "iterations", "patterns", "seconds", "ended")
-        pairs = zip(self.runs, self.scores, strict=False)
         rows = tuple(
             (str(number), f"{run.value:.8g}", f"{score:.8g}", str(run.iterations), str(run.evaluations),
              f"{run.seconds:.2f}", run.reason)
-            for number, (run, score) in enumerate(pairs, 1)
+            for number, (run, score) in enumerate(zip(self.runs, self.scores, strict=False), 1)
         )  # fmt: skip
         return Summary("Search for few support vectors", entries, (Table("the runs", columns, rows),))
 
@@ -146,9 +145,8 @@ class _Runs:
     ):
         self._scorer, self._settings, self._clock = scorer, settings, clock
         self.bound = float(relaxation.bound or 0.0)
-        prior = settings.prior
         sigma = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
-        self._p = sigma if prior == "relaxation" else np.full(len(sigma), float(prior))
+        self._p = sigma if settings.prior == "relaxation" else np.full(len(sigma), float(settings.prior))
         self.record = L0Search(self.bound, scorer.work)
         self.history: list[dict[str, float]] = []
         # The relaxation's support is the first incumbent.
@@ -255,21 +253,20 @@ class PatternScorer:
 
     def _solve(self, patterns: Bits, threshold: float) -> list[PatternSolution]:
         """Solve the patterns' programs in parallel; return the solutions in the patterns' order."""
+
+        def solve_part(model: PatternLP, part: Bits) -> list[PatternSolution]:
+            solutions = []
+            for pattern in part:
+                cutoff = None if threshold == np.inf else (threshold - pattern.sum()) / self.data.C
+                solutions.append(model.solve(pattern, time_limit=self.clock.left, cutoff=cutoff))
+            return solutions
+
         threads = len(self._models)
-
-        def solve_every_th(thread: int) -> list[PatternSolution]:
-            return [
-                self._models[thread].solve(
-                    pattern, time_limit=self.clock.left,
-                    cutoff=None if threshold == np.inf else (threshold - pattern.sum()) / self.data.C,
-                )
-                for pattern in patterns[thread::threads]
-            ]  # fmt: skip
-
         solved = Parallel(n_jobs=threads, require="sharedmem")(
-            delayed(solve_every_th)(k) for k in range(threads)
+            delayed(solve_part)(model, part)
+            for model, part in zip(self._models, np.array_split(patterns, threads), strict=True)
         )
-        return [solved[row % threads][row // threads] for row in range(len(patterns))]
+        return [solution for part in solved for solution in part]
 
 
 def _solution(

@@ -20,7 +20,7 @@ from polyopt.base.types import Seed
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator
 from polyopt.sparse.certificate import certify_l0_data
-from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
+from polyopt.sparse.expansion_classifier import ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class CrossEntropySVM(ExpansionClassifier):
     _settings: ClassVar[dict[str, type[Settings]]] = {"search": CrossEntropySettings}
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_known",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **EXPANSION_PARAMETERS,
+        **ExpansionClassifier._parameter_constraints,
         "solver": [StrOptions({"auto", "ce", "one-norm", "highs", "global", "exact"})],
         "search": [CrossEntropySettings, None],
         "random_state": ["random_state"],
     }
 
-    _searches: L0Search | None = field(init=False, default=None)
+    _searches: L0Search | None = field(init=False, default=None)  # record of the cross-entropy method
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
     _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
     # The candidates, and the lower bound on every score within them.
@@ -147,9 +147,8 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.sparse.one_norm import solve_relaxation
 
         candidates = self._screen(K, y, weights, clock)
-        solution, _ = self._solve_and_bound(data.of_centres(candidates), clock)
+        solution, _ = self._solve_and_bound(data.of_centres(candidates), clock)  # bounds of the candidates
         self._screened = self._rows[candidates], float(solution.bound or 0.0)
-        self._searched = None  # that bound is for the candidates only
         relaxation = solve_relaxation(data, time_limit=clock.left)
         primal = dict(solution.primal)
         for name in ("alpha", "sigma"):
@@ -183,7 +182,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
         """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
         from polyopt.sparse.cross_entropy import round_relaxation
-        from polyopt.sparse.proof import solve_globally, solve_integer_program
+        from polyopt.sparse.proof import DEFAULT, solve_globally, solve_integer_program
 
         known = self.__dict__.pop("_known", None)  # for this fit alone
         if known is not None and len(known[0]) != len(data.centres):
@@ -192,13 +191,13 @@ class CrossEntropySVM(ExpansionClassifier):
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
             return self._search(data, clock.left), None
-        if self.solver_ == "exact":
-            return solve_integer_program(data, clock, known=known)
         if self.solver_ == "global":
             return solve_globally(data, partial(self._search, data), clock, known=known)
-        start = self._search(data, clock.part(0.9).left)
-        if start.status is Status.SOLVED:
-            return start, None
+        start = None
+        if self.solver_ == "highs":
+            start = self._search(data, clock.part(DEFAULT.search_time).left)
+            if start.status is Status.SOLVED:
+                return start, None
         return solve_integer_program(data, clock, start, known=known)
 
     def _search(self, data: L0Data, time_limit: float | None) -> Solution:

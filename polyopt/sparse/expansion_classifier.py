@@ -27,12 +27,6 @@ from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 if TYPE_CHECKING:
     import pandas as pd
 
-EXPANSION_PARAMETERS: dict[str, list[Any]] = {
-    **KERNEL_PARAMETERS,
-    **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
-}
-"""Constraints of the parameters of both machines."""
-
 _MAX_SAMPLES = 5_000  # the linear programs contain the whole kernel matrix
 
 
@@ -41,7 +35,7 @@ class ExpansionClassifier(KernelClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
     A subclass solves the binary problem in :meth:`_solve`, and returns the caps and costs of its linear
-    program in :meth:`_terms`.
+    program in :meth:`_terms`. The coefficients ``dual_coef_`` of two classes are y_j α_j.
 
     Parameters
     ----------
@@ -49,17 +43,6 @@ class ExpansionClassifier(KernelClassifier):
         Cost of a unit of slack, and cap of the coefficients; positive.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
-
-    Attributes
-    ----------
-    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
-        The coefficients y_j α_j of the support vectors. Two classes: positive for ``classes_[1]``. More: in
-        the layout of scikit-learn's SVC, a column for each support vector and a row for each other class,
-        positive if it supports the earlier class of the pair.
-    coef_ : ndarray of shape (1, m)
-        The hyperplane, for the linear kernel (binary problems): the expansion Σ y_j α_j x_j. A feature that
-        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, for which b
-        compensates in training.
     """
 
     C: float = 1.0
@@ -70,14 +53,17 @@ class ExpansionClassifier(KernelClassifier):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_PARAMETERS,
+        **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
+    }
 
     _prediction_attributes: ClassVar[tuple[str, ...]] = (
         *KernelClassifier._prediction_attributes, "_hyperplane", "support_", "score_"
     )  # fmt: skip
     _weights: Array = field(init=False)
     _hyperplane: Array | None = field(init=False, default=None)
-    _largest_entry: ClassVar[float]  # of C times the kernel matrix that HiGHS can solve
+    _largest_entry: ClassVar[float]  # largest entry of C times the kernel matrix that HiGHS can solve
 
     @abstractmethod
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
@@ -113,7 +99,6 @@ class ExpansionClassifier(KernelClassifier):
         self._set_support(support, expansion[support], weights > 0.0)
         self._used = self._support_places
         self.intercept_ = np.array([float(self.solution_["b"])])
-        self._hyperplane = None
         if self.kernel == "linear":
             self._hyperplane = np.asarray(X[support].T @ expansion[support])
         self._warn_if_incomplete(lambda: self._binary_certificate(1e-6))
@@ -126,12 +111,14 @@ class ExpansionClassifier(KernelClassifier):
         self.solver_ = "none"
         primal = {"alpha": zeros, "sigma": zeros, "b": np.array(b), "xi": xi}
         duals = {"margin": zeros, "relaxation": zeros}
-        solver = "none: there was no time"
-        return Solution(Status.TIME_LIMIT, primal, duals, float(costs @ xi), 0.0, solver)
+        return Solution(Status.TIME_LIMIT, primal, duals, float(costs @ xi), 0.0, "none: there was no time")
 
     @property
     def coef_(self) -> Array:
-        """The hyperplane, shape (1, m), or those of the pairs of classes, for the linear kernel."""
+        """The hyperplane Σ y_j α_j x_j of the linear kernel, shape (1, m), or those of the pairs of classes.
+
+        The weight of a feature that is a constant c in training is c Σ y_j α_j, which b compensates.
+        """
         check_is_fitted(self)
         if self._as_fitted().kernel != "linear":
             raise AttributeError("coef_ needs kernel='linear': the other kernels have no hyperplane")

@@ -35,19 +35,16 @@ perturbed so that no two steps tie.
 Reference: Koberstein, The dual simplex method (2005), on the long step.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.l0_data import L0Data
 from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
 
-if TYPE_CHECKING:
-    from formulations.l0_data import L0Data
-
-    Marks = NDArray[np.int8]
-
+Marks: TypeAlias = NDArray[np.int8]
 AT_ZERO, INSIDE, AT_CAP = range(3)  # position of a column or of a multiplier
 OFF, FREE, ON = range(-1, 2)  # decision of a node about a centre
 PERTURBATION = 1e-8  # relative change of costs and caps, so that no two steps tie
@@ -144,7 +141,7 @@ class Problem(Struct):
     signature: ClassVar[str] = "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p)"
 
 
-def problem_of(data: "L0Data") -> Problem:
+def problem_of(data: L0Data) -> Problem:
     """Return the data of an L0 machine for the kernels."""
     sizes, errors = (np.ascontiguousarray(data.C * values, dtype=float) for values in data.column_sizes)
     return Problem(
@@ -162,13 +159,13 @@ def pivot_program_of(problem: Problem) -> PivotProgram:
     # Scale each column by a power of two, which is exact, so that its largest entry is between 1 and 2.
     sizes = np.abs(problem.signed).max(axis=0, initial=0.0)
     units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
-    rng, perturbation = np.random.default_rng(0), PERTURBATION
     scaled = problem.signed / units
+    rng = np.random.default_rng(0)
     return PivotProgram(
         scaled, np.ascontiguousarray(scaled.T), problem.y,
-        problem.caps * (1.0 - perturbation * rng.random(n)), np.ones(n), units.copy(), units,
-        (np.ones(p) + perturbation * rng.random(p)) / units,
-        perturbation * rng.random(p) / units, 1e-9,
+        problem.caps * (1.0 - PERTURBATION * rng.random(n)), np.ones(n), units.copy(), units,
+        (np.ones(p) + PERTURBATION * rng.random(p)) / units,
+        PERTURBATION * rng.random(p) / units, 1e-9,
     )  # fmt: skip
 
 
@@ -179,7 +176,7 @@ _bound_of = kernel(
 )
 
 
-def bound_of(problem: Problem, fixed: "Marks", u: Vector, rates: Vector | None = None) -> float:
+def bound_of(problem: Problem, fixed: Marks, u: Vector, rates: Vector | None = None) -> float:
     """Bound the scores of a node from below, by feasible multipliers near u (n,), which may be any numbers.
 
     fixed (p,) is ON, OFF or FREE; rates (2, p) is set to lower and upper bounds on the rates r_j.

@@ -16,7 +16,7 @@ from polyopt.certificates.claims.statement import Evidence
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.claim import state_one_norm
 from polyopt.sparse.certificate import certify_one_norm
-from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
+from polyopt.sparse.expansion_classifier import ExpansionClassifier
 
 
 @estimator
@@ -53,7 +53,7 @@ class OneNormSVM(ExpansionClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **EXPANSION_PARAMETERS,
+        **ExpansionClassifier._parameter_constraints,
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 

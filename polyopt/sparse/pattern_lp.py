@@ -10,7 +10,7 @@ dual feasible and the dual simplex method continues from it. The dual program to
 (ionosphere, RBF, patterns late in a cross-entropy run).
 
 Every solution gives a cut, a lower bound on L at all patterns; :class:`CutPool` keeps the cuts. A search
-begins from a point (:func:`as_start`) and ends with the program of its best pattern (:func:`finished`).
+ends with the program of its best pattern (:func:`finished`).
 """
 
 from dataclasses import dataclass
@@ -186,17 +186,6 @@ class CutPool:
         used = slice(min(self._n_added, OPTIONS.max_cuts))
         values = self.constants[used] - patterns @ self.slopes[used].T
         return np.asarray(values.max(axis=1, initial=0.0))
-
-
-def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
-    """Return a start with alpha clipped and pruned; ValueError for wrong shapes or infinite numbers."""
-    alpha, b = np.asarray(start[0], dtype=float), float(start[1])
-    if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
-        raise ValueError(
-            f"start must be (alpha, b), finite, alpha of shape {data.centres.shape}, not of {alpha.shape}"
-        )
-    alpha = np.clip(alpha, 0.0, data.C)
-    return np.where(data.support(alpha), alpha, 0.0), b
 
 
 def finished(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,10 @@ from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.best_first import OpenNode
 from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
-from polyopt.sparse.node_program import OFF, ON, bound_of
+from polyopt.sparse.node_program import OFF, ON, Marks, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import as_start, finished
+from polyopt.sparse.pattern_lp import finished
 from polyopt.sparse.tree import CENTRE, EXPANDED, L0Tree, Node
-
-if TYPE_CHECKING:
-    Marks = NDArray[np.int8]
-    Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,7 @@ class Options:
     tree_gap: float = 5e-7  # relative gap: half of a certificate's 1e-6; the other half is for rounding
     first_pivots: float = 1e5  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
     first_time: float = 0.15  # fraction of the time limit for the first pivots
+    search_time: float = 0.9  # fraction of the remaining time that the cross-entropy method may take
     exact_gap: float = 1e-9  # relative gap of an integer program solved from scratch, and its tolerance
     pruned_gap: float = 1e-6  # relative gap of its pruned point up to which that is still optimal
     check_nodes: int = 500  # nodes of the tree that checks an integer solver
@@ -56,8 +53,7 @@ DEFAULT = Options()
 
 def solve_globally(
     data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
-    search_time: float = 0.9, known: tuple[Vector, float] | None = None,
-    options: Options = DEFAULT,
+    known: tuple[Vector, float] | None = None, options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
 
@@ -65,19 +61,18 @@ def solve_globally(
     for a number of pivots; if it is not finished, it continues with the better of both incumbents.
 
     search: the cross-entropy method, a function of its time limit in seconds or None.
-    search_time: fraction of the remaining time that the search may take.
     known: a point (alpha, b); the result is at least as good.
     Returns: the solution, and the lower bound on every score that the tree proves.
     """
     tree = L0Tree(data, options.tree_gap, Clock(clock.left))
     if known is not None:
-        tree.offer(*as_start(data, known))
+        tree.offer(*known)
     tree.max_pivots = options.first_pivots
     status = tree.run(clock.part(options.first_time))
     relaxation, relaxation_bound = tree.relaxation, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
-        start = search(clock.part(search_time).left)
-        tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        start = search(clock.part(options.search_time).left)
+        tree.offer(start["alpha"], float(start["b"]))
         relaxation, relaxation_bound = start["relaxation"], float(start.bound or 0.0)
         tree.max_pivots = np.inf
         status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run(tree.clock)
@@ -122,9 +117,11 @@ def solve_integer_program(
             )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
     tree = L0Tree(data, options.tree_gap, Clock(clock.left))
-    for offered in (known, _point(result), _point(start)):
-        if offered is not None:
-            tree.offer(*as_start(data, offered))
+    if known is not None:
+        tree.offer(*known)
+    for solution in (result, start):
+        if solution is not None and solution.primal:
+            tree.offer(solution["alpha"], float(solution["b"]))
     status, score, proven = result.status, tree.objective, None
     bound, solver = max(float(result.bound or 0.0), float(bound or 0.0)), result.solver
     if not (clock.is_over or status is Status.INTERRUPTED):
@@ -142,15 +139,9 @@ def solve_integer_program(
     return replace(pruned, duals=duals, history=tuple(history)), proven
 
 
-def _point(solution: Solution | None) -> tuple[Vector, float] | None:
-    """Return alpha and b of a solution that has them."""
-    return (solution["alpha"], float(solution["b"])) if solution is not None and solution.primal else None
-
-
 def evidence_of(
-    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
-    u: NDArray[np.float64], goal: float,
-) -> Evidence:  # fmt: skip
+    data: L0Data, X: Matrix, kernel: Kernel, alpha: Vector, b: float, u: Vector, goal: float
+) -> Evidence:
     """Return the evidence, a tree, that no score is below `goal`, or below a smaller bound if nodes run out.
 
     alpha, b, u are the point, and the multipliers of its pattern; the goal may be an integer solver's bound.
@@ -174,7 +165,7 @@ def prove_by_leaves(
     are rounded to a grid, exactly balanced (Σ y_i u_i = 0), before they are evaluated. The bound is below
     `goal` if that is above the optimum, or `max_nodes` nodes that branch do not suffice.
     """
-    tree = _ClaimTree(data, 0.0, Clock(None))
+    tree = _ClaimTree(data)
     tree.offer(*point)
     tree.goal = goal
     if tree.run(tree.clock, max_nodes) is Status.INTERRUPTED:
@@ -186,7 +177,7 @@ class _Seen(NamedTuple):
     """A node in the file's format."""
 
     entry: dict[str, Any]
-    u: Integers  # (n,) multipliers in units of the grid
+    u: NDArray[np.int64]  # (n,) multipliers in units of the grid
     bound: float  # that these prove
 
 
@@ -195,10 +186,10 @@ class _ClaimTree(L0Tree):
 
     decides_further = False
 
-    def __init__(self, data: L0Data, tol: float, clock: Clock):
-        super().__init__(data, tol, clock, tree.Options(nodes_per_call=1))
+    def __init__(self, data: L0Data):
+        super().__init__(data, 0.0, Clock(None), tree.Options(nodes_per_call=1))
         self.y = data.y.astype(np.int64)
-        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
+        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)  # of the grid
         self.nodes_seen: list[_Seen] = []
 
     def solve_root(self, fixed: Marks) -> bool:
@@ -243,7 +234,7 @@ class _ClaimTree(L0Tree):
         self.nodes_seen.append(_Seen(entry, units, bound))
         return self.nodes_seen[-1]
 
-    def _on_grid(self, u: Vector) -> Integers:
+    def _on_grid(self, u: Vector) -> NDArray[np.int64]:
         """Round multipliers down to integer units within their bounds, with Σ y_i u_i = 0."""
         y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
         units = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
@@ -255,7 +246,7 @@ class _ClaimTree(L0Tree):
         units[order] -= np.diff(reduction, prepend=0)
         return units
 
-    def _changes(self, u: Integers, parent_u: Integers) -> dict[str, Any]:
+    def _changes(self, u: NDArray[np.int64], parent_u: NDArray[np.int64]) -> dict[str, Any]:
         """Return the multipliers that differ from the parent's, of the root from 0, in the file's format."""
         changed = np.flatnonzero(u != parent_u)
         return {"at": changed.tolist(), "is": [numeral(v) for v in (u[changed] * self.unit).tolist()]}

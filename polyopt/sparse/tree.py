@@ -19,13 +19,11 @@ Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from formulations.l0_data import L0Data
-from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
@@ -36,6 +34,7 @@ from polyopt.sparse.node_program import (
     FREE,
     OPTIMAL,
     PERTURBATION,
+    Marks,
     begin,
     copy_state,
     empty_state,
@@ -43,27 +42,25 @@ from polyopt.sparse.node_program import (
     pivot_to_optimum,
     problem_of,
 )
-from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
-
-if TYPE_CHECKING:
-    Marks = NDArray[np.int8]
+from polyopt.sparse.pattern_lp import finished, trivial_intercept
 
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
     """Sizes of the search; a third of any of them, or twice as much, changes its time by a fifth at most."""
 
-    reliable_gains: int = 4  # gains of a centre observed on each side from which on it is not tried
+    reliable_gains: int = 4  # observed gains of a centre, off and on, which make its trial superfluous
     max_trials: int = 12  # centres tried at a node
     trial_pivots: int = 40  # pivots of a trial
-    max_idle_trials: int = 6  # centres in a row that are no better, after which the best is taken
+    max_idle_trials: int = 6  # trials in a row without a better centre that end the trials of a node
     min_rel_gain: float = 1e-3  # gain relative to the gap; a smaller one counts as this
     min_move: float = 1e-3  # least move of a centre by which an observed gain is divided
     min_share: float = 1e-9  # α/C up to which a coefficient counts as 0, as in the score of a point
     rel_rounding: float = 4e-15  # error of the bound after one more decision, relative to its terms
-    pivots_per_number: float = 20.0  # pivots for each row and column after which they have failed
+    pivots_per_number: float = 20.0  # pivots, for each row and column, after which a solve has failed
     rounding: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)  # thresholds of α/C over which a centre is on
     nodes_per_rounding: int = 5  # nodes between two roundings
+    first_nodes: int = 3  # nodes at first that are expanded one by one, and rounded by all thresholds
     nodes_per_call: int = 5  # nodes that are expanded together
     products_per_call: float = 1e7  # products, about, after which no further node is expanded in a call
 
@@ -113,33 +110,14 @@ expand_nodes = kernel("l0_expand", f"{_PROGRAM}; cutoff: f8; max_nodes: i8; max_
 class Node(NamedTuple):
     """The decisions of a node, and the basis of its program."""
 
-    marks: "Marks"  # (3 p + n,) the decisions, ON, OFF or FREE; then rows, cols and on of a State
-    description: Any = None
-
-
-def solve_l0_tree(
-    data: L0Data, *, start: tuple[ArrayLike, float] | None = None, time_limit: float | None = None,
-    tol: float = 1e-6, max_nodes: int | None = None, options: Options = DEFAULT,
-) -> Solution:  # fmt: skip
-    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
-
-    `start` (alpha, b) is the first incumbent. In the end the program of the best pattern is solved again.
-
-    Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
-        "margin" of that pattern's program. ``objective`` is the score, evaluated from the data. ``bound`` is
-        proven: the least bound of the leaves, evaluated from the data by their multipliers, less rounding.
-        ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound, nodes and open.
-        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains because of
-        the pivots' tolerances or rounding.
-    """
-    search = L0Tree(data, tolerance(tol), Clock(time_limit), options)
-    if start is not None:
-        search.offer(*as_start(data, start))
-    return search.solution(search.run(search.clock, max_nodes))
+    marks: Marks  # (3 p + n,) the decisions, ON, OFF or FREE; then rows, cols and on of a State
+    description: Any = None  # of the node in a claim
 
 
 class L0Tree(BestFirst[Node]):
-    """A search.
+    """A search for the optimum of the exact program (3) of :mod:`formulations.l0`.
+
+    :meth:`offer` gives it incumbents, :meth:`run` expands nodes, and :meth:`solution` returns its result.
 
     alpha (p,), b: the incumbent.
     relaxation (n,): the relaxation's multipliers; zeros before it is solved.
@@ -172,7 +150,7 @@ class L0Tree(BestFirst[Node]):
             options.min_share, options.rel_rounding, PERTURBATION,
         )  # fmt: skip
         self._arrays = self.problem, self.program, self.search, self._base, self._work
-        self._pivots_per_call = int(options.products_per_call / (n * p + 100))
+        self._pivots_per_call = int(options.products_per_call / (n * p + 100))  # 100 for a pivot's overhead
         self._rounded: set[bytes] = set()  # patterns
         self._next_rounding = 0
         self.relaxation = np.zeros(n)
@@ -194,7 +172,9 @@ class L0Tree(BestFirst[Node]):
         return super().bound if self._has_root else 0.0
 
     def offer(self, alpha: Vector, b: float) -> None:
-        """Make a point the incumbent if it is better."""
+        """Make a point, clipped to its bounds, the incumbent if it is better."""
+        alpha = np.clip(alpha, 0.0, self.data.C)
+        alpha = np.where(self.data.support(alpha), alpha, 0.0)
         score = self.data.score(alpha, b)
         if score < self._score:
             self.alpha, self.b, self._score = alpha, b, score
@@ -214,7 +194,7 @@ class L0Tree(BestFirst[Node]):
         is_stalled = self.search.counts[PIVOTS] >= self.max_pivots
         return Status.STALLED if is_stalled else super().limit(clock, max_nodes)
 
-    def solve_root(self, fixed: "Marks") -> bool:
+    def solve_root(self, fixed: Marks) -> bool:
         """Solve the program of the node with these decisions and open it; return True if it was solved."""
         base, search = self._base, self.search
         search.values[:] = np.inf, self._score, 0.0
@@ -231,8 +211,10 @@ class L0Tree(BestFirst[Node]):
         search.marks[0], search.bounds[0] = node.state.marks, node.bound
         search.counts[N_OPEN] = 1
         search.values[:] = np.inf, min(self._score, search.values[BEST]), 0.0
-        most = min(self.options.nodes_per_call if self.nodes > 3 else 1, self._max_nodes - self.nodes + 1)
-        if not expand_nodes(*self._arrays, self.cutoff, int(most), self._pivots_per_call):
+        options = self.options
+        per_call = options.nodes_per_call if self.nodes > options.first_nodes else 1
+        most = int(min(per_call, self._max_nodes - self.nodes + 1))
+        if not expand_nodes(*self._arrays, self.cutoff, most, self._pivots_per_call):
             self._begin_again(int(search.counts[FAILED_SLOT]))
         self.nodes += int(search.counts[EXPANDED]) - 1
         yield from self._opened()
@@ -256,30 +238,31 @@ class L0Tree(BestFirst[Node]):
         """Return bounds and nodes that a call left open; offer its point, and record what it closed."""
         search = self.search
         if search.values[BEST] < self._score:
-            self._offer(search.point, float(search.values[BEST_B]))
+            self.offer(self.data.C * search.point, float(search.values[BEST_B]))
         self.close(float(search.values[CLOSED]))
         for slot in range(search.counts[N_OPEN]):
             yield float(search.bounds[slot]), Node(search.marks[slot].copy())
 
     def solution(self, status: Status) -> Solution:
-        """Return the solution of a search that ended with this status."""
+        """Return the solution of a search that ended with this status.
+
+        The program of the best pattern is solved again. ``primal`` has alpha, b, xi and sigma, the support of
+        alpha; ``duals`` has the multipliers "margin" of that program. ``objective`` is the score, evaluated
+        from the data. ``bound`` is proven: the least bound of the leaves, evaluated from the data by their
+        multipliers, less rounding. ``iterations`` counts nodes; records of ``history`` have seconds,
+        objective, bound, nodes and open. The status is INACCURATE if all centres are decided and a gap
+        remains because of the pivots' tolerances or rounding.
+        """
         return finished(
             self.data, (self.alpha, self.b), self.bound, status, tol=self.tol, left=self.clock.left,
             solver="branch and bound on the relaxation (simplex)", iterations=self.nodes,
             solve_time=self.clock.seconds, history=tuple(self.history),
         )  # fmt: skip
 
-    # -- incumbents --------------------------------------------------------------------------
-
-    def _offer(self, a: Vector, b: float) -> None:
-        """Offer a point of the relaxation, a = α/C."""
-        alpha = self.data.C * np.clip(a, 0.0, 1.0)
-        self.offer(np.where(self.data.support(alpha), alpha, 0.0), b)
-
     def _round(self, shares: Vector) -> None:
         """Solve the programs of the patterns of the larger coefficients, at some of the nodes."""
         thresholds, every = self.options.rounding, self.options.nodes_per_rounding
-        if self.nodes > 3:
+        if self.nodes > self.options.first_nodes:
             turn = self.nodes // every % len(thresholds)
             thresholds = thresholds[turn : turn + 1]
             self._next_rounding = self.nodes + every
@@ -296,4 +279,5 @@ class L0Tree(BestFirst[Node]):
             )
             self.search.counts[PIVOTS] += work.sizes[2] + 1
             if ended == OPTIMAL:
-                self._offer(work.a / self.program.full_cap, float(work.b_and_value[0]))
+                shares = work.a / self.program.full_cap
+                self.offer(self.data.C * shares, float(work.b_and_value[0]))

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.l0 import node_optimum
+from helpers.l0 import node_optimum, solve_l0_tree
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
@@ -17,7 +17,6 @@ from polyopt.sparse import certificate as expansion
 from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm, cut_of, score_bound
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree import solve_l0_tree
 
 SEEDS = range(12)
 FEW = CrossEntropySettings(n_samples=20, max_iter=5)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
+from formulations.language.clock import Clock
 from formulations.language.toy_data import two_blobs
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
+from polyopt.sparse.tree import DEFAULT, L0Tree
 
 
 def problem(kernel, seed=0, n=40, p=15):
@@ -78,3 +80,11 @@ def node_optimum(of, fixed):
     )  # fmt: skip
     solution = lp.solve()
     return np.clip(solution.x[:p], 0.0, 1.0), -solution.duals / scale
+
+
+def solve_l0_tree(data, *, start=None, time_limit=None, tol=1e-6, max_nodes=None, options=DEFAULT):
+    """Solve by branch and bound, from a first incumbent (alpha, b)."""
+    search = L0Tree(data, tol, Clock(time_limit), options)
+    if start is not None:
+        search.offer(*start)
+    return search.solution(search.run(search.clock, max_nodes))

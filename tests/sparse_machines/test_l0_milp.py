@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.l0 import solve_l0_tree
 
 from formulations import l0
 from formulations.l0_data import as_l0_data
@@ -21,7 +22,6 @@ from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.cross_entropy import round_relaxation
 from polyopt.sparse.pattern_lp import PatternLP, finished
 from polyopt.sparse.proof import solve_integer_program
-from polyopt.sparse.tree import solve_l0_tree
 
 
 def solve_l0_milp(data, time_limit=None):
@@ -257,23 +257,6 @@ def test_a_claim_that_the_score_belies_is_not_optimal():
     assert found.status is Status.INACCURATE
     too_much = finished(data, nothing, 1e9, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     assert too_much.bound == too_much.objective
-
-
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        ({"start": (np.zeros(3), 0.0)}, "start"),
-        ({"start": (np.full(8, np.nan), 0.0)}, "start"),
-        ({"start": (np.zeros(8), np.inf)}, "start"),
-        ({"tol": 0.0}, "tol"),
-        ({"tol": 1.5}, "tol"),
-        ({"time_limit": -1.0}, "time_limit"),
-        ({"time_limit": np.nan}, "time_limit"),
-    ],
-)
-def test_what_cannot_be_is_said(arguments, what):
-    with pytest.raises(ValueError, match=what):
-        solve_l0_tree(problem("linear", 8), **arguments)
 
 
 def test_a_start_outside_its_box_is_clipped():

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from helpers.l0 import node_optimum
+from helpers.l0 import node_optimum, solve_l0_tree
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
@@ -19,7 +19,7 @@ from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.proof import prove_by_leaves
-from polyopt.sparse.tree import L0Tree, Options, solve_l0_tree
+from polyopt.sparse.tree import L0Tree, Options
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 

@@ -30,7 +30,6 @@ from polyopt.polyhedral.polyceptron import solve_batch, solve_online
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
 from polyopt.polyhedral.spla1 import LogisticCells, solve_logistic
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.tree import solve_l0_tree
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(12, 2)), np.tile([1.0, -1.0], 6)
@@ -115,7 +114,6 @@ SOLVERS = [
     (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share-or-none"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
-    (solve_l0_tree, (DATA,), LIMITS),
     (solve_logistic, (X, y, ones, w), f"{LIMITS} max_iter=count ridge=positive"),
     (minimise, (X, y, ones, None, W), f"{LIMITS} max_iter=count {MODEL}"),
     (solve_batch, (X, y, ones, W), f"{VISITS} threshold=not-negative"),
