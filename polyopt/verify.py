@@ -79,9 +79,9 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
 
 def _check_family(name: str, module: ModuleType, seed: int) -> Iterator[Check]:
     for pair in module.pairs(seed):
-        yield from _check_pair(name, pair)
+        yield from check_pair(name, pair)
     for program in getattr(module, "singles", lambda seed: [])(seed):
-        yield from _check_single(name, program)
+        yield from check_single(name, program)
 
 
 def falls_short(checks: list[Check]) -> list[str]:
@@ -126,7 +126,7 @@ def _at_point(
     )
 
 
-def _check_single(name: str, program: Program) -> Iterator[Check]:
+def check_single(name: str, program: Program) -> Iterator[Check]:
     """Check a program without a dual."""
     if not program.problem.is_mixed_integer():
         solutions = _solve_all(program)
@@ -145,7 +145,8 @@ def _check_single(name: str, program: Program) -> Iterator[Check]:
             yield Check(name, program.name, solver, where="no optimum", verdict="gave up")
 
 
-def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
+def check_pair(name: str, pair: Duality) -> Iterator[Check]:
+    """Check a program, its dual and the map between their variables."""
     primal = _solve_all(pair.primal)
     reference = _reference(primal)
     yield from _check_program(name, pair.primal, primal, reference)

@@ -206,7 +206,7 @@ CHAPTER = Chapter(
         ),
         Item(
             "Program (6), its dual and certificate",
-            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
+            "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
         Item("The worst-case margin with slack", "test_cpm_worst.py::test_primal_dual_shares_and_recovery"),
         Item(

@@ -256,11 +256,11 @@ CHAPTER = Chapter(
     (
         Item(
             "Programs (1) to (4): SVM, Sigma-SVM, duals",
-            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
+            "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
         Item(
             "Programs (5) to (8): QCQP, QP, duals",
-            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
+            "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
         Item("Sub-problem (9)", "test_rmm.py::test_the_cross_term_of_9_is_whole"),
         Item(
