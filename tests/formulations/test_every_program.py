@@ -349,3 +349,11 @@ def test_letters_of_slack_multipliers_are_not_reused():
         defined[of] |= {letter.split("_")[0].rstrip("ᵢⱼₖ") for letter in entry.program.letters}
     assert {"svm", "sigma_svm", "rmm", "cpm"} <= {of for of in of_slack if "β" in of_slack[of]}
     assert all(not of_slack[of] & defined[of] for of in of_slack)
+
+
+def test_face_of_the_other_class_is_refused():
+    """An assignment gives each sample a face of its own class."""
+    owners, y = Owners(1, 1), np.array([1.0, -1.0, 1.0, -1.0])
+    assert owners.assignment_matrix(y, [1, 0, 1, 0]).tolist() == [[0, 1], [1, 0], [0, 1], [1, 0]]
+    with pytest.raises(ValueError, match="gives sample 2 face 0"):
+        owners.assignment_matrix(y, [1, 0, 0, 1])
