@@ -149,11 +149,11 @@ CHAPTER = Chapter(
         Item("Algorithm 2, online", "test_polyceptron.py::test_a_pass_is_algorithm_2_sample_by_sample"),
         Item(
             "The criterion minimised exactly at fixed sets (not in the paper)",
-            "test_polyceptron_programs.py::test_primal_equals_dual_within_any_box",
+            "test_polyhedral_programs.py::test_primal_equals_dual_within_any_box",
         ),
         Item(
             "Synthetic data sets 1 and 2",
-            "test_pc_slp.py::test_the_polyceptron_s_first_data_set_is_separated",
+            "test_polyhedral_programs.py::test_first_data_set_of_polyceptron_is_separated",
         ),
         Item(
             "Figure 3, and E_P against iterations",
