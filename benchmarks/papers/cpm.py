@@ -208,7 +208,7 @@ CHAPTER = Chapter(
             "Program (6), its dual and certificate",
             "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
-        Item("The worst-case margin with slack", "test_cpm_worst.py::test_primal_dual_shares_and_recovery"),
+        Item("The worst-case margin with slack", "test_cpm.py::test_primal_dual_shares_and_recovery"),
         Item(
             "Both margins of a fitted machine", "test_cpm_hard.py::test_face_margins_are_those_of_section_3_2"
         ),
