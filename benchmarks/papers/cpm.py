@@ -168,7 +168,7 @@ CHAPTER = Chapter(
         Claim(
             "section 3.3",
             "At fixed assignments (6) is K independent SVMs.",
-            "test_cpm.py::test_the_sum_is_independent_faces_and_the_max_is_not",
+            "test_crosschecks.py::test_every_crosscheck_holds",
             remark="So it is with a slack for each face and negative; with one slack for all faces, "
             "as (6) is printed, it is not.",
             tested="partly",
@@ -209,9 +209,7 @@ CHAPTER = Chapter(
             "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
         Item("The worst-case margin with slack", "test_cpm.py::test_primal_dual_shares_and_recovery"),
-        Item(
-            "Both margins of a fitted machine", "test_cpm_hard.py::test_face_margins_are_those_of_section_3_2"
-        ),
+        Item("Both margins of a fitted machine", "test_cpm_hard.py::test_face_margins_of_section_3_2"),
         Item("Algorithm 1, SGD", "test_cpm_sgd.py::test_the_solver_is_algorithm_1"),
         Item(
             "Algorithm 2, the assignment with its entropy", "test_cpm_sgd.py::test_the_kernel_is_algorithm_2"

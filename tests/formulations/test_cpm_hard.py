@@ -123,7 +123,7 @@ def test_repeated_samples_change_nothing():
 # -- the margins of faces ------------------------------------------------------------------
 
 
-def test_face_margins_are_those_of_section_3_2():
+def test_face_margins_of_section_3_2():
     """Each sample is at its nearest face; lengths of faces do not count."""
     X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])
     W = np.array([[-3.0, -3.0], [8.0, -4.0], [0.0, -1.0]])
