@@ -143,7 +143,7 @@ CHAPTER = Chapter(
     (
         Item(
             "Criterion (3), and its gradient at fixed sets",
-            "test_spla1.py::test_the_criterion_s_gradient_is_of_the_misclassified_alone",
+            "test_spla1.py::test_criterion_gradient_is_of_the_misclassified",
         ),
         Item("Algorithm 1, batch", "test_polyceptron.py::test_an_iteration_is_a_step_against_the_gradient"),
         Item("Algorithm 2, online", "test_polyceptron.py::test_a_pass_is_algorithm_2_sample_by_sample"),
