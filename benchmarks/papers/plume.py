@@ -81,7 +81,7 @@ CHAPTER = Chapter(
         Claim(
             "section 5, theorem 5",
             "The error is bounded by the data through the Rademacher complexity.",
-            "test_rademacher.py::test_the_bound_of_plume_holds_in_the_worst_case",
+            "test_rademacher.py::test_plume_bound_holds_in_worst_case",
         ),
         Claim(
             "abstract",
@@ -106,7 +106,7 @@ CHAPTER = Chapter(
             "Backtracking line search",
             "test_plume.py::test_step_is_halved_until_enough",
         ),
-        Item("The bound of theorem 5", "test_rademacher.py::test_the_bound_of_plume_by_hand"),
+        Item("The bound of theorem 5", "test_rademacher.py::test_plume_bound_by_hand"),
         Item(
             "The tables of section 6",
             "polyhedral_table",

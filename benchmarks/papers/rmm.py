@@ -281,7 +281,7 @@ CHAPTER = Chapter(
         Item("Figure 2", "growth", _figure_2),
         Item(
             "Complexities of the classes F, G and H, and Theorem 1",
-            "test_margin_bounds.py::test_the_bound_holds_on_fresh_samples_and_says_something",
+            "test_margin_bounds.py::test_bound_holds_on_fresh_samples",
         ),
         Item(
             "The set U: bounds at further samples",
