@@ -50,6 +50,7 @@ def same(found, expected, *given):
     ],
 )  # fmt: skip
 def test_products_are_those_of_matrices(left, right, axes):
+    """At every place of the indices a product is numpy's."""
     a, b = drawn(left, axes[0], 0), drawn(right, axes[1], 1)
     plain = "number" in (left, right)
     same(times(a, b), lambda p, q: p * q if plain else p @ q, a, b)
@@ -57,7 +58,8 @@ def test_products_are_those_of_matrices(left, right, axes):
 
 @pytest.mark.parametrize("axes", PAIRS)
 @pytest.mark.parametrize("kind", FORMS)
-def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
+def test_sums_and_entries_are_those_of_numpy(kind, axes):
+    """At every place of the indices sums, differences, entries and masks are numpy's."""
     a, b = drawn(kind, axes[0], 0), drawn(kind, axes[1], 1)
     same(add(a, b), lambda p, q: p + q, a, b)
     same(add(a, b, -1), lambda p, q: p - q, a, b)
@@ -74,7 +76,8 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     ("left", "right"),
     [("row", "row"), ("column", "column"), ("column", "matrix"), ("matrix", "row")],
 )
-def test_what_has_no_product_is_refused(left, right):
+def test_impossible_operation_is_refused(left, right):
+    """Values of other kinds or sizes are not multiplied, added, joined or raised."""
     with pytest.raises(UnreadableError, match="is multiplied by"):
         times(drawn(left, (), 0), drawn(right, ("i",), 1))
     for one, other in itertools.permutations(("number", "row", "column", "matrix"), 2):
