@@ -136,24 +136,6 @@ def test_ascent_agrees_with_program_on_zeros(samples, penalty):
     assert (cut[penalty.group_norms(W) == 0] <= penalty.group + 1e-9).all()
 
 
-def test_group_of_columns_is_used_together():
-    """A category's three columns and four of noise: as the price rises, features go group by group."""
-    rng = np.random.default_rng(0)
-    category = rng.integers(0, 3, 90)
-    X = np.column_stack([np.eye(3)[category], rng.normal(size=(90, 4))])
-    y = np.where(category + 0.8 * rng.normal(size=90) + 0.7 * X[:, 3] > 1.0, 1.0, -1.0)
-    seen = set()
-    for price in (0.5, 4.0, 10.0, 25.0, 60.0):
-        penalty = FacePenalty.of(7, group=price, groups=[[0, 1, 2]])
-        ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(90), penalty, 1)
-        assert ascent.solve(1e-9)
-        own = frozenset(penalty.features(ascent.W).tolist())
-        assert len(own & {0, 1, 2}) in (0, 3)
-        seen.add(own)
-    assert len(seen) >= 4
-    assert frozenset() in seen
-
-
 def test_dear_price_is_the_one_norm_machine(samples):
     """J/λ is its objective plus ‖w̃‖²/λ, so it is above the optimum by no more than that of the optimum."""
     X, y, _, C = samples
@@ -167,24 +149,3 @@ def test_dear_price_is_the_one_norm_machine(samples):
     mine = np.abs(ascent.W[0, :-1]).sum() + C @ np.maximum(0.0, 1.0 - y * ascent.scores[:, 0])
     allowed = (float(w.value @ w.value) + float(b.value) ** 2) / price + 1e-8 * best.value
     assert best.value * (1 - 1e-8) <= mine <= best.value + allowed
-
-
-@given(
-    n=st.integers(2, 9), seed=st.integers(0, 10**6), l1=st.sampled_from([0.0, 0.3, 3.0]),
-    group=st.sampled_from([0.0, 0.5]), scale=st.sampled_from([1.0, 100.0]),
-)  # fmt: skip
-@tried(max_examples=8)
-def test_degenerate_data_are_solved(n, seed, l1, group, scale):
-    """Repeated and constant columns, repeated samples, one class, fewer samples than features, dear slack."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(-1, 2, (n, 5)).astype(float)
-    X[:, 3], X[:, 4] = X[:, 0], 1.0
-    y = np.where(rng.random(n) < 0.6, 1.0, -1.0)
-    penalty = FacePenalty.of(5, l1=l1, group=group, signs=rng.integers(-1, 2, 5), groups=[[0, 1]])
-    ascent = ascent_of(X, y, np.where(y > 0, rng.integers(0, K, n), -1), scale * np.ones(n), penalty)
-    ascent.solve(1e-8)
-    certificate = certify_cpm(
-        X, y, scale, W=ascent.faces, alpha=ascent.alpha, penalty=penalty,
-        assignment=np.where(y > 0, (ascent.caps > 0).argmax(axis=1), -1),
-    )  # fmt: skip
-    assert certificate.relative_gap <= 1e-6

@@ -7,9 +7,6 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.special import entr, expit
 from sklearn.linear_model import LogisticRegression
 
@@ -17,7 +14,6 @@ from formulations import mixture, plume
 from formulations.language.solution import Status
 from formulations.polyhedral import hard_loss, scores
 from formulations.polytope import lift
-from polyopt import PLUME, EMSettings
 from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.optim.rounds import run_rounds
@@ -192,43 +188,6 @@ def test_single_precision_is_not_copied():
 # -- the programs --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.7, 3.0])
-def test_m_step_programs_are_loss_and_bound(gamma):
-    """The primal's value is the mixture's; the dual's, at any shares and mistakes, is its formula's."""
-    X, y, c, W = square(20)
-    ridge, rng = 0.3, np.random.default_rng(4)
-    R = mixture.responsibilities(X, y, W, 1.5)
-    primal, dual = plume.m_step(X, y, R, gamma, c, ridge), plume.m_step_dual(X, y, R, gamma, c, ridge)
-
-    def value(flat):
-        return mixture.expected(X, y, flat.reshape(W.shape), R, gamma, c, ridge)
-
-    best = minimize(value, np.zeros(W.size), method="BFGS", options={"gtol": 1e-9}).x.reshape(W.shape)
-    for V in (W, -W, best):
-        point = {"W": V, "S": scores(X, V)}
-        assert primal.value(point) == pytest.approx(value(V.ravel()), rel=1e-12)
-        assert primal.violations(point)["score"] < 1e-12
-        assert primal.violations({"W": V, "S": scores(X, V) + 0.25})["score"] == pytest.approx(0.25)
-    for _ in range(3):
-        p, u = rng.dirichlet(np.ones(3), len(y)), rng.random(R.shape)
-        alpha = c[:, None] * (gamma * (p - R) + R * u * y[:, None])
-        entropies = c @ entr(p).sum(axis=1) + (c[:, None] * R * (entr(u) + entr(1 - u))).sum()
-        below = entropies - ((lift(X).T @ alpha) ** 2).sum() / (2 * ridge)
-        assert dual.value({"p": p, "u": u}) == pytest.approx(below, rel=1e-12)
-        assert below < value(best.ravel())
-    p, u = mixture.gate(X, best, gamma), expit(-y[:, None] * scores(X, best))
-    assert dual.value({"p": p, "u": u}) == pytest.approx(value(best.ravel()), rel=1e-9)
-    assert max(dual.violations({"p": p, "u": u}).values()) < 1e-12
-    wrong = dual.violations({"p": p - 1.0, "u": 3.0 * u - 1.0})
-    assert wrong["gate"] == pytest.approx(3.0)
-    assert wrong["gate_nonneg"] == pytest.approx(1.0 - p.min())
-    assert wrong["error_nonneg"] == pytest.approx(1.0 - 3.0 * u.min())
-    assert wrong["error_le_one"] == pytest.approx(3.0 * u.max() - 2.0)
-    found = plume.recover(X, y, R, p, u, gamma, c, ridge)
-    assert found["W"] == pytest.approx(best, abs=1e-5)
-    assert found["S"] == pytest.approx(scores(X, found["W"]), rel=1e-12)
-
-
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_all_methods_solve_the_m_step(gamma):
     """Programs and methods end at one optimum, each with a valid bound."""
@@ -289,22 +248,6 @@ def test_units_do_not_change_the_polish():
     assert ends[1]["W"] * np.append(units, 1.0) == pytest.approx(ends[0]["W"], rel=1e-3)
 
 
-def test_limit_keeps_the_best_point():
-    """One iteration lowers the objective; without time it does not rise."""
-    X, y, c, W = square()
-    R = mixture.responsibilities(X, y, W, 2.0)
-    start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
-    for method in ALL_METHODS:
-        model = {"gamma": 2.0, "ridge": RIDGE, "method": method}
-        one = minimise(X, y, c, R, W, max_iter=1, **model)
-        assert one.status is Status.ITERATION_LIMIT
-        assert one.iterations == len(one.history) == 1
-        assert one.objective < start
-        none = minimise(X, y, c, R, W, time_limit=0.0, **model)
-        assert none.status is Status.TIME_LIMIT
-        assert none.objective <= start
-
-
 def test_newton_refuses_many_entries():
     """Beyond 5000 entries the error names another method."""
     X, y, c = np.zeros((2, OPTIONS.max_newton_entries)), np.array([1.0, -1.0]), np.ones(2)
@@ -361,35 +304,6 @@ def test_no_step_raises_the_loss(method, inner, gamma):
     assert values[-1] < 0.9 * values[0]
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["ties", "duplicates", "zero", "single", "plain"]),
-    method=st.sampled_from(METHODS),
-    gamma=st.sampled_from([0.0, 1.0, 20.0, 1e4]),
-)
-@settings(max_examples=10)
-def test_no_step_raises_loss_on_awkward_data(seed, kind, method, gamma):
-    """Ties, duplicates, zeros and single samples do not make a step rise."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(25, 2))
-    y = np.where(rng.random(25) < 0.5, 1.0, -1.0)
-    if kind == "ties":
-        X = np.round(X)
-    elif kind == "duplicates":
-        X = X[rng.integers(0, 4, 25)]
-    elif kind == "zero":
-        X[:, 1] = 0.0
-    elif kind == "single":
-        y = np.where(np.arange(25) == 3, 1.0, -1.0) * rng.choice([-1.0, 1.0])
-    y[:2] = y[0], -y[0] if kind != "single" else y[1]
-    problem = PlumeProblem(X, y, rng.uniform(0.5, 2.0, 25), 3, gamma=gamma, method=method)
-    W = problem.start(rng)
-    assert np.isfinite(W).all()
-    assert len(np.unique(W.round(9), axis=0)) == 3
-    values = steps_of(problem, W, 12)
-    assert (np.diff(values) <= 0).all()
-
-
 @pytest.mark.parametrize("method", ["newton", "bfgs", "gradient"])
 def test_equal_faces_stay_equal(method):
     """So starts are of different faces, and end lower."""
@@ -430,18 +344,14 @@ def test_solution_has_history_and_multipliers():
     best = next(i for i, run in enumerate(found.runs) if run.objective == found.objective)
     last = [r for r in found.history if r["start"] == best][-1]
     assert last["objective"] == found.objective
-    penalty = 0.5 * RIDGE * np.sum(found["W"] ** 2)
-    assert last["log_likelihood"] == pytest.approx(penalty - found.objective)
-    used = scores(X, found["W"]).argmin(axis=1)
-    assert last["occupied"] == len(set(used))
+    assert last["log_likelihood"] == pytest.approx(0.5 * RIDGE * np.sum(found["W"] ** 2) - found.objective)
+    assert last["occupied"] == len(set(scores(X, found["W"]).argmin(axis=1)))
     assert 1 <= last["perplexity"] <= last["occupied"] + 1e-12
-    # Each run sharpens its gate, and descends at each sharpness.
     for number in range(3):
         run = [r for r in found.history if r["start"] == number]
         gammas = [r["gamma"] for r in run]
         assert gammas == sorted(gammas)
         assert set(gammas) == {0.25, 0.5, 1.0, 2.0, 4.0}
-        assert np.diff([r["step"] for r in run]).min() == 1
         for gamma in set(gammas):
             assert (np.diff([r["objective"] for r in run if r["gamma"] == gamma]) <= 0).all()
         assert found.runs[number].status is Status.CONVERGED
@@ -487,18 +397,6 @@ def test_em_of_the_paper(method, inner):
     assert found["W"] == pytest.approx(W, rel=1e-12)
     assert [record["objective"] for record in found.history] == pytest.approx(values, rel=1e-12)
     assert (np.diff([record["seconds"] for record in found.history]) >= 0).all()
-    machine = PLUME(
-        3,
-        solver=method,
-        em=EMSettings(anneal=False, polish=False),
-        tol=tol,
-        random_state=0,
-        n_init=1,
-        **model,
-    )
-    machine.fit(X, y, sample_weight=c)
-    assert machine.solution_.solver == f"em ({method})"
-    assert "then L itself" in machine.set_params(em__polish=True).fit(X, y).solution_.solver
 
 
 @pytest.mark.parametrize(

@@ -159,14 +159,6 @@ def test_multipliers_of_box_are_its_price():
     assert (values[0] - values[1]) / (2 * h) == pytest.approx(saved, rel=1e-4)
 
 
-@pytest.mark.parametrize("bias", [0.0, 1.0, -1.0], ids=["nothing", "all inside", "all outside"])
-def test_error_of_trivial_faces_is_two(bias):
-    """Only shares within a class count."""
-    X, y, c = ring()
-    faces = np.tile([0.0, 0.0, bias], (4, 1))
-    assert separation_error(X, y, faces, np.where(y > 0, 7.0, 1.0) * c) == pytest.approx(2.0, rel=1e-12)
-
-
 def test_error_is_zero_if_faces_separate():
     """True faces scaled to the margin have no error; before, they have."""
     X, labels, W, b = make_polytope(200, 3, 4, margin=0.1, random_state=0)
