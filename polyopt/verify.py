@@ -23,6 +23,7 @@ from polyopt.certificates import Claim
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.kkt import certify_program
 from polyopt.crosschecks.registry import VERDICT_COLOURS
+from polyopt.methods.programs import pairs_of, singles_of
 from polyopt.methods.registry import MethodError, answering_for, families, family_module, owner_of
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
 
 
 def _check_family(name: str, module: ModuleType, seed: int) -> Iterator[Check]:
-    for pair in module.pairs(seed):
+    for pair in pairs_of(name, module, seed):
         yield from check_pair(name, pair)
-    for program in getattr(module, "singles", lambda seed: [])(seed):
+    for program in singles_of(name, module, seed):
         yield from check_single(name, program)
 
 
