@@ -147,11 +147,11 @@ def arguments(module, name):
     """The arguments of a maker, by the names of its parameters."""
     X, y = two_blobs(n=N, m=2, seed=2)
     faces = np.arange(N) % 2
-    if module.endswith("cpm_margins"):
+    if module.endswith("cpm_margins"):  # of classes that faces can separate
         X, y, cluster = separated_clusters(n=N)
-        X, faces = (
-            (X, np.where(y > 0, cluster, faces)) if "face" not in name else (X + 3.0 * y[:, None], faces)
-        )
+        faces = np.where(y > 0, cluster, faces)
+        if "face" in name:
+            X = X + 3.0 * y[:, None]
     U = 1.2 * X[::4] + 0.1
     Z = np.vstack([X, U]) if module.endswith("rmm_bounded") else X
     known = {
