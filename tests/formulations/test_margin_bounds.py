@@ -114,6 +114,16 @@ def test_gap_is_proven_on_any_data(seed, n, n_u, m, exponent, kind):
     assert least.tau <= seen.tau_at_equal_weights(D) * (1 + 1e-9) <= seen.trace * (1 + 2e-9)
 
 
+def test_gap_is_that_of_the_rates():
+    """At equal weights the lower bound is τ²/(τ + Δ), with Δ the largest rate less the mean rate."""
+    X, U = data(3, n=20, n_u=5)
+    least, p, D, h = Landmarks.linear(X, U).minimise_tau(2.0, max_iter=0), np.full(5, 0.2), 2.0, 1e-6
+    assert (least.iterations, least.weights.tolist()) == (0, p.tolist())
+    rates = [(tau(X, U, p - h * e, D) - tau(X, U, p + h * e, D)) / (2 * h) for e in np.eye(5)]
+    excess = max(rates) - p @ rates
+    assert least.gap == pytest.approx(excess / (least.tau + excess), rel=1e-6)
+
+
 def test_equal_weights_are_the_closed_form():
     """They give U_G; without landmarks, or with one, there is nothing to seek."""
     X, U = data()

@@ -57,6 +57,8 @@ def test_criterion_gradient_is_of_the_misclassified():
     own = np.eye(4)[polyhedral.cells(X, W)]
     printed = -polyhedral.pull(X, (c * y)[:, None] * own)  # the paper's sum, over all of each cell
     assert np.abs(printed - gradient).max() > 1.0
+    assert polyhedral.criterion(X, y, 0 * W) == 0.0
+    assert np.abs(polyhedral.criterion_gradient(X, y, 0 * W)).max() > 0  # so it is no place to stay at
 
 
 def test_scale_by_convention():
@@ -102,6 +104,14 @@ def test_best_scale_is_the_best():
         tried = [polyhedral.margin_error(X, y, t * W, c) for t in np.geomspace(1e-3, 1e3, 300)]
         nothing = polyhedral.margin_error(X, y, 0 * W, c)
         assert best <= min(tried) + 1e-9 or min(tried) >= 0.99 * nothing
+
+
+def test_separated_classes_scale_to_zero_error(rng):
+    """The error of separating planes at their best scale is 0, despite rounding."""
+    for _ in range(20):
+        X, W = rng.normal(size=(20, 3)), rng.normal(size=(1, 4))
+        y = np.sign(polyhedral.scores(X, W)[:, 0])
+        assert polyhedral.margin_error(X, y, polyhedral.best_scale(X, y, W) * W) == 0.0
 
 
 # -- one cell --------------------------------------------------------------------------------
