@@ -36,15 +36,6 @@ def complexity_data(seed):
     return X, np.random.default_rng(seed).normal(size=(10, 3)) * [1.0, 3.0, 0.5], 2.0, 3.0
 
 
-def test_complexities_of_equal_classes_are_equal(complexity_data):
-    """U_H = U_G for a single u, and U_H = U_F for D = 0."""
-    X, U, E, D = complexity_data
-    one = rmm_bounds.h_complexity(X, U[:1], E, D).solve().objective
-    assert one == pytest.approx(rmm_bounds.g_complexity(X, U[:1], E, D), rel=1e-6)
-    none = rmm_bounds.h_complexity(X, U, E, 0.0).solve().objective
-    assert none == pytest.approx(rmm_bounds.f_complexity(X, E), rel=1e-6)
-
-
 def test_terms_of_optimal_complexity_are_equal(complexity_data):
     """At the optimum of U_H trace and price each have half of the value."""
     X, U, E, D = complexity_data

@@ -314,30 +314,6 @@ def test_best_pays_for_its_choice_only():
         assert forms["H"].total <= linear_bound(X, y, w, b, U, gamma=gamma, form="H").total + 1e-12
 
 
-def test_units_of_features_do_not_matter():
-    """The same outputs by features times 64 have the same bound, up to the grids."""
-    X, y, w, b, U = machine(1, n=4000)
-    for form in "FGH":
-        one = linear_bound(X, y, w, b, U, gamma=1.0, form=form)
-        other = linear_bound(64 * X, y, w / 64, b, 64 * U, gamma=1.0, form=form)
-        assert other.empirical == pytest.approx(one.empirical)
-        # Up to a radius that rounding takes to the next of the grid, and the price of another constant.
-        allowed = 0.1 * max(one.capacity, other.capacity) + 3 * sqrt(prior(8) / (2 * len(X)))
-        assert abs(other.total - one.total) <= allowed
-    # A constant feature of 1, as for the polytopes, would have multiplied the capacity by more than 20.
-    huge = np.column_stack([64 * X, np.ones(len(X))])
-    lifted_by_one = rmm_bounds.f_complexity(huge, 0.5 * (w @ w / 64**2 + b**2))
-    assert lifted_by_one > 5 * linear_bound(64 * X, y, w / 64, b, gamma=1.0).capacity
-
-
-def test_intercept_costs_what_it_needs_alone():
-    """The capacity is that of weights and intercept apart, up to the grids."""
-    X, y, w, b, _ = machine(n=4000)
-    bound = linear_bound(X, y, w, b, gamma=1.0)
-    apart = 2 / len(X) * (np.linalg.norm(w) * np.linalg.norm(X) + abs(b) * sqrt(len(X)))
-    assert apart <= bound.capacity <= apart * 1.1 * 1.05  # the grids of radii and of constants
-
-
 def test_sparse_zero_and_repeated_data():
     """CSR samples, zeros, and one landmark many times."""
     X, y, w, b, U = machine(2)

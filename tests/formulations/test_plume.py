@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import entr, expit
-from sklearn.linear_model import LogisticRegression
 
 from formulations import mixture, plume
 from formulations.language.solution import Status
@@ -149,25 +148,6 @@ def test_huge_scores_do_not_overflow(gamma):
         assert np.sign(odds).tolist() == np.sign(h).tolist()
         assert odds == pytest.approx(h, abs=np.log(3) + 1e-6)  # at γ = 1 a face far away still counts
         assert value == pytest.approx(hard_loss(X, y, W, c, RIDGE), rel=1e-7)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, lambda X: X.astype(np.float32)])
-def test_sparse_and_single_precision_agree(form):
-    """CSR and float32 samples have the values of dense doubles."""
-    X, y, c, W = square(700)  # of more than one block
-    X = X.astype(np.float32).astype(float)
-    other, R = form(X), mixture.responsibilities(X, y, W[::-1], 2.0)
-    for held in (R, None):
-        rest = (held, 2.0, c, RIDGE)
-        one, same = (mixture.value_and_gradient(A, y, W, *rest) for A in (X, other))
-        assert same[0] == pytest.approx(one[0], rel=1e-13)
-        assert same[1] == pytest.approx(one[1], rel=1e-10, abs=1e-10)
-        one, same = (mixture.hessian(A, y, W, *rest) for A in (X, other))
-        assert same == pytest.approx(one, rel=1e-10, abs=1e-9)
-        assert mixture.gradient_scale(other, y, W, *rest) == pytest.approx(
-            mixture.gradient_scale(X, y, W, *rest)
-        )
-    assert mixture.log_odds(other, W, 2.0) == pytest.approx(mixture.log_odds(X, W, 2.0), abs=1e-12)
 
 
 def test_single_precision_is_not_copied():
@@ -314,22 +294,6 @@ def test_equal_faces_stay_equal(method):
     start = problem.start(np.random.default_rng(0))
     assert min(np.linalg.norm(start[i] - start[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-2
     assert solve_plume(problem, n_init=3).objective < 0.8 * problem.value(alike)
-
-
-def test_one_face_is_ridge_logistic_regression():
-    """One face is scikit-learn's, proven optimal; moved by a percent it is not."""
-    X, y, c, _ = square()
-    theirs = LogisticRegression(C=1 / RIDGE, fit_intercept=False, tol=1e-12, max_iter=10_000)
-    theirs.fit(lift(X), y, sample_weight=c)
-    for gamma in (0.0, 3.0):
-        ours = solve_plume(PlumeProblem(X, y, c, 1, gamma=gamma, ridge=RIDGE), n_init=1)
-        assert ours["W"] == pytest.approx(theirs.coef_, abs=1e-6)
-        assert ours.objective == pytest.approx(hard_loss(X, y, theirs.coef_, c, RIDGE), rel=1e-10)
-        certificate = certify_plume(X, y, ours["W"], gamma=gamma, ridge=RIDGE, C=c)
-        assert certificate.claim is Claim.OPTIMAL
-        moved = certify_plume(X, y, 1.01 * ours["W"], gamma=gamma, ridge=RIDGE, C=c)
-        assert moved.claim is Claim.SUBOPTIMAL_BY
-        assert moved.dual_value <= ours.objective * (1 + 1e-12)
 
 
 def test_solution_has_history_and_multipliers():

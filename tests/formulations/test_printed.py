@@ -264,16 +264,6 @@ def test_definition_is_read_from_latex():
     assert {one.head.name for one, _ in found} >= {"M", "q", "δ", "δ_f", "c", "μ", "Σ", "Σ_λ", "K", "H", "x̃"}
 
 
-def test_indices_may_be_renamed():
-    """Formulas with other index letters are equal, with other ranges not."""
-    ranges = {"i": 5, "j": 5, "k": 2}
-    tree = read_row("Σⱼ Kᵢⱼ αⱼ ≤ Cᵢ")
-    assert same_but_for_names(tree, read_row("Σᵢ Kⱼᵢ αᵢ ≤ Cⱼ"), ranges)
-    assert not same_but_for_names(tree, read_row("Σᵢ Kᵢⱼ αᵢ ≤ Cⱼ"), ranges)
-    assert not same_but_for_names(tree, read_row("Σₖ Kᵢₖ αₖ ≤ Cᵢ"), ranges)
-    assert not same_but_for_names(tree, read_row("Kᵢᵢ αᵢ ≤ Cᵢ"), ranges)
-
-
 @pytest.mark.parametrize(
     ("make", "row", "text"),
     [

@@ -116,18 +116,6 @@ def test_wrong_input_is_refused(call, message):
         call(*sample())
 
 
-def test_matrix_multipliers_are_the_other_side():
-    """Blocks of the multipliers are V, Z and λ of the other program, over n."""
-    primal, dual = rmm_bounds.pairs()[0].primal, rmm_bounds.pairs()[0].dual
-    found, other = primal.solve(), dual.solve()
-    P, V = found.duals["block"], other["V"]
-    np.testing.assert_allclose(P[: len(V), len(V) :], -V / 40, atol=1e-5 * np.abs(V).max())
-    # The dual's block has the primal's: Σ_λ, and Z.
-    Q, m = other.duals["block"], len(V)
-    np.testing.assert_allclose(Q[m:, m:], found["Z"] / 40, atol=1e-6 * np.abs(Q).max())
-    np.testing.assert_allclose(other.duals["lam"], found["lam"], atol=1e-5 * found["lam"].max())
-
-
 def test_dual_is_a_cone_program_over_weights():
     """The elimination of A: ½‖V‖² + D/2 ‖V'u‖² ≤ E at every u, by another kind of cone."""
     X, U = sample()
