@@ -117,7 +117,7 @@ def test_relaxation_at_price_one_is_one_norm():
     )
 
 
-def test_weight_of_two_is_repetition_in_the_loss():
+def test_weight_of_two_is_repetition():
     """A sample twice, with one kernel centre, is a sample of weight two."""
     K, y, C, _, _ = problem("rbf")
     w = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
