@@ -451,7 +451,7 @@ def over_assignments(
     faces inactive. A sample of the other class has all faces, and with `shares_slack` one slack for all.
     In the data, `padding` stands for the slacks that a class does not have.
     """
-    K, one, every = n_faces, y == label, y != label
+    K, one, every = whole("n_faces", n_faces), y == label, y != label
     of_one, of_every = lifted[one], lifted[every]
     W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(of_one.shape[0], name="eta")
     xi = cp.Variable(of_every.shape[:1] if shares_slack else (of_every.shape[0], K), name="xi")

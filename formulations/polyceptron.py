@@ -114,7 +114,7 @@ from scipy.optimize import linprog
 
 from formulations import polytope
 from formulations.cpm import expand_to_samples, over_assignments
-from formulations.language.arguments import positive, whole
+from formulations.language.arguments import at_least, positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_costs, as_data
@@ -243,7 +243,7 @@ def _primal(
     margin: float, radius: float,
 ) -> Program:  # fmt: skip
     """State the program of one face, `faces` (m+1,), or of all faces, `faces` (K, m+1)."""
-    is_cell = faces.ndim == 1
+    is_cell, margin = faces.ndim == 1, at_least("margin", margin, 0.0)
     face, i, scope = ("w", "ᵢ", "of one face") if is_cell else ("Wₖ", "ᵢₖ", "for a fixed assignment")
     xi = cp.Variable(costs.shape, name="xi")
     scores = cp.multiply(y if is_cell else y[:, None], lift(X) @ faces.T)

@@ -23,6 +23,7 @@ from polyopt.certificates import Claim
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.kkt import certify_program
 from polyopt.crosschecks.registry import VERDICT_COLOURS
+from polyopt.methods.programs import pairs_of, singles_of
 from polyopt.methods.registry import MethodError, answering_for, families, family_module, owner_of
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
 
 
 def _check_family(name: str, module: ModuleType, seed: int) -> Iterator[Check]:
-    for pair in module.pairs(seed):
-        yield from _check_pair(name, pair)
-    for program in getattr(module, "singles", lambda seed: [])(seed):
-        yield from _check_single(name, program)
+    for pair in pairs_of(name, module, seed):
+        yield from check_pair(name, pair)
+    for program in singles_of(name, module, seed):
+        yield from check_single(name, program)
 
 
 def falls_short(checks: list[Check]) -> list[str]:
@@ -126,7 +127,7 @@ def _at_point(
     )
 
 
-def _check_single(name: str, program: Program) -> Iterator[Check]:
+def check_single(name: str, program: Program) -> Iterator[Check]:
     """Check a program without a dual."""
     if not program.problem.is_mixed_integer():
         solutions = _solve_all(program)
@@ -145,7 +146,8 @@ def _check_single(name: str, program: Program) -> Iterator[Check]:
             yield Check(name, program.name, solver, where="no optimum", verdict="gave up")
 
 
-def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
+def check_pair(name: str, pair: Duality) -> Iterator[Check]:
+    """Check a program, its dual and the map between their variables."""
     primal = _solve_all(pair.primal)
     reference = _reference(primal)
     yield from _check_program(name, pair.primal, primal, reference)

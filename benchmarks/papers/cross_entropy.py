@@ -173,7 +173,7 @@ CHAPTER = Chapter(
         Claim(
             "support vectors",
             "The kernel need not be a Mercer kernel.",
-            "test_l0_programs.py::test_primal_equals_dual_equals_scipy_at_any_pattern",
+            "test_l0_programs.py::test_primal_equals_dual_equals_scipy",
         ),
         Claim("the CE method", "It settles for sub-optimal solutions.", "l0_optimum", _sub_optimal),
         Claim("wrap-up", "It can be parallelised.", "l0_workers", _parallel),
@@ -188,11 +188,11 @@ CHAPTER = Chapter(
     (
         Item(
             "The program with ‖α‖₀, and the linear program of a pattern",
-            "test_l0_programs.py::test_the_exact_program_finds_the_best_of_all_patterns",
+            "test_l0_programs.py::test_exact_program_is_best_of_all_patterns",
         ),
         Item(
             "The one-norm SVM",
-            "test_l0_programs.py::test_the_relaxation_at_price_one_is_the_one_norm_machine",
+            "test_l0_programs.py::test_relaxation_at_price_one_is_one_norm",
         ),
         Item(
             "The CE method: sampling, update, smoothing",
@@ -200,7 +200,7 @@ CHAPTER = Chapter(
         ),
         Item(
             "Tweak: small α are truncated",
-            "test_l0_programs.py::test_the_score_prunes_what_is_rounding_and_pays_for_it",
+            "test_l0_programs.py::test_score_prunes_rounding_and_pays_for_it",
         ),
         Item(
             "Tweak: the SVM is solved first, and others than its support vectors are left out",

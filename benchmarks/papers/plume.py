@@ -59,17 +59,17 @@ CHAPTER = Chapter(
         Claim(
             "section 3",
             "SPLA1's model is the limit of this one.",
-            "test_plume.py::test_a_sharp_gate_is_spla1_and_no_gate_the_mean",
+            "test_plume.py::test_gate_leads_from_mean_to_spla1",
         ),
         Claim(
             "section 4",
             "The expected complete-data likelihood of the M-step is concave.",
-            "test_plume.py::test_the_m_step_is_convex_and_the_likelihood_is_not",
+            "test_plume.py::test_m_step_is_convex_likelihood_is_not",
         ),
         Claim(
             "section 4",
             "The maximum of the M-step is unique: gradient, Newton and BFGS lead there.",
-            "test_plume.py::test_every_way_to_the_m_step_ends_at_one_point",
+            "test_plume.py::test_all_methods_solve_the_m_step",
             remark="Unique with a ridge; without one there may be none.",
         ),
         Claim(
@@ -81,7 +81,7 @@ CHAPTER = Chapter(
         Claim(
             "section 5, theorem 5",
             "The error is bounded by the data through the Rademacher complexity.",
-            "test_rademacher.py::test_the_bound_of_plume_holds_in_the_worst_case",
+            "test_rademacher.py::test_plume_bound_holds_in_worst_case",
         ),
         Claim(
             "abstract",
@@ -91,10 +91,10 @@ CHAPTER = Chapter(
         ),
     ),
     (
-        Item("The model (3) and (4)", "test_plume.py::test_the_probabilities_are_those_of_the_definition"),
+        Item("The model (3) and (4)", "test_plume.py::test_probabilities_are_those_of_the_definition"),
         Item(
             "The M-step's gradient and Hessian",
-            "test_plume.py::test_gradients_and_hessians_agree_with_finite_differences",
+            "test_plume.py::test_gradient_and_hessian_are_finite_differences",
         ),
         Item(
             "Algorithm 1 to its own end, by gradient, Newton and BFGS: L against steps and seconds",
@@ -104,9 +104,9 @@ CHAPTER = Chapter(
         Item("The same with our polish (not in the paper)", "plume_steps", _polish),
         Item(
             "Backtracking line search",
-            "test_plume.py::test_a_step_is_halved_until_it_brings_enough",
+            "test_plume.py::test_step_is_halved_until_enough",
         ),
-        Item("The bound of theorem 5", "test_rademacher.py::test_the_bound_of_plume_by_hand"),
+        Item("The bound of theorem 5", "test_rademacher.py::test_plume_bound_by_hand"),
         Item(
             "The tables of section 6",
             "polyhedral_table",

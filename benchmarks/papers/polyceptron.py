@@ -143,17 +143,17 @@ CHAPTER = Chapter(
     (
         Item(
             "Criterion (3), and its gradient at fixed sets",
-            "test_spla1.py::test_the_criterion_s_gradient_is_of_the_misclassified_alone",
+            "test_spla1.py::test_criterion_gradient_is_of_the_misclassified",
         ),
         Item("Algorithm 1, batch", "test_polyceptron.py::test_an_iteration_is_a_step_against_the_gradient"),
         Item("Algorithm 2, online", "test_polyceptron.py::test_a_pass_is_algorithm_2_sample_by_sample"),
         Item(
             "The criterion minimised exactly at fixed sets (not in the paper)",
-            "test_polyceptron_programs.py::test_primal_equals_dual_within_any_box",
+            "test_polyhedral_programs.py::test_primal_equals_dual_within_any_box",
         ),
         Item(
             "Synthetic data sets 1 and 2",
-            "test_pc_slp.py::test_the_polyceptron_s_first_data_set_is_separated",
+            "test_polyhedral_programs.py::test_first_data_set_of_polyceptron_is_separated",
         ),
         Item(
             "Figure 3, and E_P against iterations",

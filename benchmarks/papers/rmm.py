@@ -171,38 +171,38 @@ CHAPTER = Chapter(
         Claim(
             "section 3",
             "The SVM's solution is sensitive to translations.",
-            "test_svm.py::test_scaling_and_translation",
+            "test_crosschecks.py::test_every_crosscheck_holds",
             remark="With a free intercept, translation changes b alone.",
             tested="no",
         ),
         Claim(
             "section 3, (4)",
             "The Sigma-SVM tends to an affine invariant solution as D tends to one.",
-            "test_sigma_svm.py::test_at_one_it_is_blind_to_affine_maps_and_only_there",
+            "test_crosschecks.py::test_every_crosscheck_holds",
         ),
         Claim(
             "section 3",
             "For 0 < D < 1, (4) is an SVM with the printed kernel.",
-            "test_sigma_svm.py::test_the_printed_kernel_with_both_terms_scaled_once",
+            "test_crosschecks.py::test_every_crosscheck_holds",
             remark="So it is where 1 / (1 - D) stands before both terms, once.",
             tested="partly",
         ),
         Claim(
             "section 3.1",
             "With B above the SVM's largest output the RMM is the SVM, and below it is not.",
-            "test_rmm.py::test_above_the_threshold_it_is_the_svm_and_below_it_is_not",
+            "test_margin_programs.py::test_rmm_is_svm_above_the_threshold_only",
         ),
         Claim(
             "section 3.1, (6)",
             "The dual whitens the data by I + Σ_λ, jointly with the margin.",
-            "test_rmm.py::test_dual_6_needs_its_missing_term",
+            "test_crosschecks.py::test_every_crosscheck_holds",
             remark="As printed, (6) lacks a term; with it, it is the dual.",
             tested="partly",
         ),
         Claim(
             "section 3.1",
             "The quadratic bound is two linear ones: (5) and (7) are one machine.",
-            "test_rmm.py::test_the_qcqp_is_the_qp",
+            "test_crosschecks.py::test_every_crosscheck_holds",
         ),
         Claim(
             "section 4, Table 1",
@@ -256,16 +256,16 @@ CHAPTER = Chapter(
     (
         Item(
             "Programs (1) to (4): SVM, Sigma-SVM, duals",
-            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
+            "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
         Item(
             "Programs (5) to (8): QCQP, QP, duals",
-            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
+            "test_every_program.py::test_primal_equals_dual_equals_known_optimum",
         ),
-        Item("Sub-problem (9)", "test_rmm.py::test_the_cross_term_of_9_is_whole"),
+        Item("Sub-problem (9)", "test_margin_programs.py::test_cross_term_of_9_is_whole"),
         Item(
             "Slack on the bound (a remark, not investigated there)",
-            "test_soft_rmm.py::test_each_side_s_multipliers_are_the_other_s_variables",
+            "test_every_program.py::test_multipliers_are_variables_of_the_other_side",
         ),
         Item("Warm starts", "test_path.py::test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone"),
         Item(
@@ -281,7 +281,7 @@ CHAPTER = Chapter(
         Item("Figure 2", "growth", _figure_2),
         Item(
             "Complexities of the classes F, G and H, and Theorem 1",
-            "test_margin_bounds.py::test_the_bound_holds_on_fresh_samples_and_says_something",
+            "test_margin_bounds.py::test_bound_holds_on_fresh_samples",
         ),
         Item(
             "The set U: bounds at further samples",

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from formulations.language.arguments import as_costs, real_array
+from formulations.language.arguments import as_costs, as_weights, real_array
 from formulations.language.types import Array, Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 
 RANK_TOLERANCE = 1e-12  # eigenvalues below this, relative to the largest, count as 0
@@ -78,7 +78,7 @@ def slacks(f: Vector, y: Vector) -> Vector:
 
 def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Array]:
     """Return the mean (m,) and biased covariance (m, m) of samples with multiplicities `weights`."""
-    weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
+    weights = np.ones(X.shape[0]) if weights is None else as_weights(weights, X.shape[0])
     total = weights.sum()
     mu = np.asarray(X.T @ weights) / total
     if isinstance(X, np.ndarray):

@@ -61,7 +61,7 @@ class Symbol:
 def printed_symbols(program: Statement) -> list[Symbol]:
     """Return the entries that are printed with a program, in the order of its mapping."""
     symbols = symbols_in(program.letters)
-    letters = {*_letters_of_program(program), *INDICES}  # the entry of an index is always printed
+    letters = {*letters_of_program(program), *INDICES}  # the entry of an index is always printed
     while True:
         printed = [symbol for symbol in symbols if letters.intersection(symbol.names)]
         mentioned = {name for symbol in printed for name in symbol.mentions}
@@ -89,18 +89,18 @@ def printed_name(name: str) -> str:
     )
 
 
-def _variables_and_multipliers(program: Statement) -> set[str]:
+def variables_and_multipliers(program: Statement) -> set[str]:
     """Return the letters of a program's variables and multipliers, which need no entry."""
     return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
 
 
-def _letters_of_program(program: Statement) -> set[str]:
+def letters_of_program(program: Statement) -> set[str]:
     """Return the letters of the objective, rows and multipliers' meanings that need an entry."""
     functions = functions_of(program.letters)
     trees: list[object] = [program.objective_tree]
     for row in program.rows:
         trees += [program.row_tree(row), *formulas_in(row.says, functions)]
-    return set().union(*(letters_in(tree) for tree in trees)) - _variables_and_multipliers(program)
+    return set().union(*(letters_in(tree) for tree in trees)) - variables_and_multipliers(program)
 
 
 @lru_cache(2048)  # every program of a family has its family's letters

@@ -256,7 +256,7 @@ def minimise(
             "Hessian has the square of that; method='bfgs' has no such limit"
         )
     objective = MixtureLoss(X, y, c, R, gamma, ridge)
-    run = _Run(objective, np.array(W, dtype=float), max_iter, tol, time_limit)
+    run = Descent(objective, np.array(W, dtype=float), max_iter, tol, time_limit)
     start = run.W, run.value, run.gradient
     try:
         _METHODS[method](run)
@@ -312,7 +312,7 @@ class MixtureLoss:
         return float(np.sum(gradient**2)) / (2.0 * self.ridge) if self.ridge > 0 else np.inf
 
 
-class _Run:
+class Descent:
     """The iterate of a descent, its value, gradient and history, and the status."""
 
     def __init__(self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None):
@@ -364,7 +364,7 @@ class _Run:
             step *= 0.5
 
 
-def _newton(run: _Run) -> None:
+def _newton(run: Descent) -> None:
     while not run.is_over():
         factor = positive_factor(run.objective.hessian(run.W))
         direction = cho_solve(factor, -run.gradient.ravel()).reshape(run.W.shape)
@@ -372,7 +372,7 @@ def _newton(run: _Run) -> None:
             return
 
 
-def _gradient(run: _Run) -> None:
+def _gradient(run: Descent) -> None:
     """Run gradient descent with the step lengths of Barzilai and Borwein."""
     step = 1.0 / (float(np.linalg.norm(run.gradient)) or 1.0)
     while not run.is_over():
@@ -386,7 +386,7 @@ def _gradient(run: _Run) -> None:
         step = 2.0 * step if is_flat else dW_sq / curvature  # Barzilai & Borwein
 
 
-def _bfgs_then_newton(run: _Run) -> None:
+def _bfgs_then_newton(run: Descent) -> None:
     """Run preconditioned L-BFGS while it makes progress, and then Newton.
 
     Far from a minimum of L its Hessian is not positive definite, and a Newton step decreases L no more than a
@@ -399,7 +399,7 @@ def _bfgs_then_newton(run: _Run) -> None:
         _newton(run)
 
 
-def _bfgs(run: _Run, root: Array | None = None, min_rel_decrease: float = 0.0) -> None:
+def _bfgs(run: Descent, root: Array | None = None, min_rel_decrease: float = 0.0) -> None:
     """Run L-BFGS of scipy in the variables Z = W times `root`, a lower triangular preconditioner.
 
     It stops when `bfgs_span` iterations decrease the objective by at most `min_rel_decrease`.
@@ -437,7 +437,7 @@ def _bfgs(run: _Run, root: Array | None = None, min_rel_decrease: float = 0.0) -
     minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=limits)
 
 
-_METHODS: dict[str, Callable[[_Run], None]] = {
+_METHODS: dict[str, Callable[[Descent], None]] = {
     "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
 }  # fmt: skip
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from rich.console import Console
 
-from formulations import rmm
 from polyopt.crosschecks import all_checks, crosscheck_table, run
 from polyopt.crosschecks.registry import Crosscheck, Outcome, Registry, deviation
 
@@ -24,7 +22,8 @@ def numbers(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_every_check_holds(name):
+def test_every_crosscheck_holds(name):
+    """Every identity and inequality of the package holds on data other than its own."""
     check = BY_NAME[name]
     try:
         difference, computed, expected = deviation(check.relation, *numbers(name))
@@ -34,7 +33,8 @@ def test_every_check_holds(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
+def test_ten_tolerances_are_caught(name):
+    """A number that is off by ten tolerances fails its check."""
     check = BY_NAME[name]
     try:
         computed, expected = (np.asarray(values, dtype=float) for values in numbers(name))
@@ -52,7 +52,8 @@ def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
         assert not check.holds(deviation(check.relation, values, expected)[0])
 
 
-def test_the_list_is_whole_and_says_where_each_is_from():
+def test_list_is_whole_with_sources():
+    """Identities are numbered without a gap, and each names its paper."""
     assert len(BY_NAME) == len(CROSSCHECKS) >= 45
     identities = {int(found[1]) for name in BY_NAME if (found := re.fullmatch(r"T(\d\d)[a-c]?", name))}
     assert identities == set(range(1, 49)) - {26}  # of kernel LDA, which is a baseline of the benchmarks
@@ -61,46 +62,6 @@ def test_the_list_is_whole_and_says_where_each_is_from():
         assert re.search(r"\(\d{4}\)|slides|formulations\.", check.source), check.name
         assert not check.identity.endswith(".")
         assert check.source != check.identity
-
-
-# -- the checks see what they are about -----------------------------------------------------------
-
-
-def caught(name, seed):
-    """The verdict of a check, evaluated now, as on data of its own."""
-    return run(BY_NAME[name], seed).verdict == "FAILS"
-
-
-def test_the_printed_dual_6_is_caught(monkeypatch):
-    """Whoever mends the code to match the print, where (6) lacks a term, fails T12c, T15 and N03."""
-    right = rmm.qcqp_dual
-
-    def printed(X, y, C, B):
-        program = right(X, y, C, B)
-        # A free last coordinate of q pays nothing for y'alpha: what is left is the printed objective.
-        alpha, lam, t = program.variables.values()
-        lifted, free = np.column_stack([X, np.ones(len(y))]), cp.Variable(name="free")
-        M = np.diag(np.append(np.ones(X.shape[1]), 0.0)) + lifted.T @ cp.diag(lam) @ lifted
-        q = cp.reshape(cp.hstack([X.T @ cp.multiply(y, alpha), free]), (X.shape[1] + 1, 1), order="C")
-        block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]]) >> 0
-        program.problem = cp.Problem(program.objective, [block, alpha >= 0, alpha <= C, lam >= 0])
-        return program
-
-    monkeypatch.setattr(rmm, "qcqp_dual", printed)
-    assert caught("T12c", 2)
-
-
-def test_a_dual_6_whose_value_lacks_the_term_is_caught(monkeypatch):
-    right = rmm.qcqp_dual
-
-    def printed(X, y, C, B):
-        program = right(X, y, C, B)
-        value = program.value
-        program.value = lambda v: value(v) + (v["alpha"] @ y) ** 2 / (2.0 * v["lam"].sum())
-        return program
-
-    monkeypatch.setattr(rmm, "qcqp_dual", printed)
-    assert caught("T15", 3)
 
 
 # -- how a check is decided -----------------------------------------------------------------------
@@ -121,7 +82,8 @@ def test_a_dual_6_whose_value_lacks_the_term_is_caught(monkeypatch):
         (">", np.inf, 1.0, -np.inf, None),
     ],
 )
-def test_the_difference_is_measured_at_the_worst_place(relation, computed, expected, difference, pair):
+def test_difference_is_that_of_the_worst_place(relation, computed, expected, difference, pair):
+    """The difference is relative to the largest expected number, and infinite if a number is."""
     found, *place = deviation(relation, computed, expected)
     assert found == pytest.approx(difference)
     assert pair is None or tuple(place) == pair
@@ -142,14 +104,17 @@ def registered(evaluate, relation="=", tolerance=1e-6):
     return check
 
 
-def test_the_tolerance_is_held_to_from_the_right_side():
+def test_tolerance_has_two_sides():
+    """An equation holds up to its tolerance, a strict inequality by more than it."""
     assert run(registered(lambda seed: (1.0 + 9e-7, 1.0))).verdict == "ok"
     assert run(registered(lambda seed: (1.0 + 2e-6, 1.0))).verdict == "FAILS"
     assert run(registered(lambda seed: (1.0 + 2e-6, 1.0), ">")).verdict == "ok"
     assert run(registered(lambda seed: (1.0 + 9e-7, 1.0), ">")).verdict == "FAILS"
 
 
-def test_what_a_check_raises_is_a_failure_or_the_reason_why_it_was_not_run():
+def test_error_of_a_check_is_told():
+    """An error fails a check; a missing package leaves it not run."""
+
     def broken(seed):
         raise ArithmeticError("no\nsuch number")
 
@@ -162,13 +127,15 @@ def test_what_a_check_raises_is_a_failure_or_the_reason_why_it_was_not_run():
     assert run(registered(lambda seed: ([], []))).verdict == "FAILS"
 
 
-def test_the_docstring_is_what_the_table_prints():
+def test_docstring_states_the_check():
+    """Identity and source are read from the docstring."""
     check = registered(lambda seed: (float(seed), 3.0))
     assert (check.identity, check.source) == ("A sum is itself", "Author (2001), eq. (1)")
     assert [run(check, seed).verdict for seed in (2, 3)] == ["FAILS", "ok"]
 
 
-def test_the_table_shows_every_outcome_and_names_what_fails():
+def test_table_names_what_fails():
+    """The table has every outcome with its relation and tolerance, and counts those that hold."""
     check = Crosscheck("T98", "toy", "=", 1e-6, lambda seed: (1.0, 1.0))
     outcomes = [
         Outcome(BY_NAME["T01"], 1.5, 1.5, 1e-12, 0.1, "ok"),
@@ -190,5 +157,6 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_the_package_lists_the_checks_of_its_files():
+def test_families_of_checks():
+    """Methods name the files of all checks."""
     assert {check.family for check in CROSSCHECKS} == {"svm", "rmm", "bounds", "cpm", "polyhedral", "l0"}

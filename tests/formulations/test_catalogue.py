@@ -1,99 +1,34 @@
-"""The catalogue has every program there is, and its mathematics can be drawn."""
+"""The programs of the catalogue on pages: LaTeX, MathML, prose."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections import defaultdict
 from html.parser import HTMLParser
-from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
 from helpers.programs import ENTRIES
 
-from formulations import FAMILIES
-from formulations.language.notation.parser import GREEK
 from formulations.language.program import Program
 from formulations.language.typeset import domains_latex, latex_name, printed_symbols
-from polyopt.methods.programs import entries_of, pairs_of
 from polyopt.report.programs import mathml, program_section, programs_page, prose
 
 
-def makers():
-    """Every public function of the package that makes a program, as (module, name)."""
-    found = []
-    for place in dict.fromkeys(FAMILIES.values()):
-        for name, thing in vars(import_module(place)).items():
-            returned = inspect.signature(thing).return_annotation if inspect.isfunction(thing) else None
-            is_own = inspect.isfunction(thing) and thing.__module__ == place
-            if returned in ("Program", Program) and is_own and not name.startswith("_"):
-                found.append((place, name))
-    assert len(found) > 40
-    return found
-
-
-@pytest.mark.parametrize(("module", "name"), makers())
-def test_a_parameter_has_one_default_in_all_programs(module, name):
-    """What is left out means the same everywhere: costs of 1, and as little ridge, box and sharpness."""
-    usual = {"C": 1.0, "ridge": 1e-3, "radius": 1e4, "gamma": 1.0, "loss": "sum", "weights": None}
-    taken = inspect.signature(getattr(import_module(module), name)).parameters
-    for each in set(usual) & set(taken):
-        assert taken[each].default in (usual[each], inspect.Parameter.empty), each
-
-
-@pytest.mark.parametrize(("module", "name"), makers())
-def test_every_maker_of_a_program_is_in_the_catalogue(module, name, monkeypatch):
-    made = []
-    original = getattr(import_module(module), name)
-
-    def recorded(*arguments, **named):
-        program = original(*arguments, **named)
-        made.append(program.name)
-        return program
-
-    monkeypatch.setattr(import_module(module), name, recorded)
-    families = [key for key, place in FAMILIES.items() if place == module]
-    listed = {entry.name for key in families for entry in entries_of(key, import_module(module))}
-    assert set(made) & listed, f"no family lists what {module}.{name} makes"
-
-
-def test_names_are_unique_and_partners_are_there():
-    names = {entry.name for entry in ENTRIES}
-    assert len(names) == len(ENTRIES)
-    pairs = [pair for name, place in FAMILIES.items() for pair in pairs_of(name, import_module(place))]
-    for pair in pairs:
-        assert {pair.primal.sense, pair.dual.sense} == {"minimise", "maximise"}
-    paired = {program.name for pair in pairs for program in (pair.primal, pair.dual)}
-    assert paired <= names
-    alone = names - paired
-    integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
-    integer |= {"polyceptron.mixed_integer"}
-    integer |= {
-        "cpm_subset.mixed_integer",
-        "cpm_integer.mixed_integer",
-        "l0.mixed_integer",
-    }
-    assert alone == {"rmm.subproblem", *integer}
-
-
-def test_what_it_says_of_a_program():
+def test_entry_tells_its_program():
+    """An entry has its family, its side, its source and its class of programs."""
     entry = next(entry for entry in ENTRIES if entry.name == "rmm.qcqp_dual")
     assert entry.family == "rmm"
     assert entry.is_dual
     assert entry.program.source == "Shivaswamy & Jebara (2008), eq. (6), corrected"
     assert entry.program.kind == "SDP"
-    kinds = {entry.program.kind for entry in ENTRIES}
-    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP"}
-    for entry in ENTRIES:
-        assert re.match(r".*(\(\d{4}\)|\bslides\b)", entry.program.source)
 
 
 # -- LaTeX ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_the_latex_is_what_any_latex_sets(program):
+def test_latex_has_standard_commands_only(program):
+    """The LaTeX is ASCII, with known commands, closed braces and three columns at most."""
     latex = program._repr_latex_()
     assert latex.isascii()
     assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
@@ -114,15 +49,25 @@ def test_the_latex_is_what_any_latex_sets(program):
 
 
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_what_the_letters_stand_for_is_printed_everywhere(program):
+def test_program_is_printed_in_all_formats(program):
+    """Text, LaTeX and Markdown have the source, every constraint, and what each letter stands for."""
     text, latex, markdown = str(program), program._repr_latex_(), program._repr_markdown_()
+    assert text.startswith(program.title)
+    assert program.source in text
+    for row in program.rows:
+        assert row.name in text
+        assert row.text in text
+        assert program.row_latex(row) in latex
+        assert row.meaning in text or program.problem.is_mixed_integer()
     for symbol in printed_symbols(program):
         assert symbol.text in text
         assert symbol.latex in latex
         assert symbol.latex in markdown
+    assert markdown.count("|") >= (4 * (len(program.rows) + 2) if program.rows else 0)
 
 
-def test_integer_programs_say_which_variables_are_binary():
+def test_integer_variables_are_printed():
+    """Text, LaTeX and the page say which variables are integer."""
     by_name = {entry.name: entry.program for entry in ENTRIES}
     for name, text, latex in (
         ("cpm.mixed_integer", "z ∈ {0, 1}^(8×2)", r"z \in \{0, 1\}^{8 \times 2}"),
@@ -137,9 +82,6 @@ def test_integer_programs_say_which_variables_are_binary():
     whole = by_name["cpm_integer.mixed_integer"]
     assert "p ∈ Z^4" in str(whole)
     assert r"p \in \mathrm{Z}^{4}" in whole._repr_latex_()
-    for program in by_name.values():
-        told = "{0, 1}" in str(program) or "∈ Z" in str(program)
-        assert told == program.problem.is_mixed_integer()
 
 
 # -- mathematics on a page ------------------------------------------------------------------------
@@ -157,7 +99,8 @@ WORDS = r"\\(?:text|mathrm)\{([^}]*)\}"
 
 
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_drawn_formulas_keep_their_numbers_and_words(program):
+def test_mathml_keeps_numbers_and_words(program):
+    """MathML and prose of a formula have the numbers and words of its LaTeX."""
     for formula in formulas_of(program):
         apart = re.sub(r"\\tfrac(\d)(\d)", r"\1 \2", re.sub(WORDS, " ", formula))
         numbers = re.findall(r"\d+(?:\.\d+)?", apart)
@@ -193,6 +136,7 @@ def test_drawn_formulas_keep_their_numbers_and_words(program):
     ],
 )
 def test_latex_becomes_mathml(latex, xml):
+    """Each construct of the formulas has its element."""
     drawn = mathml(latex)
     ElementTree.fromstring(drawn)
     assert xml in drawn
@@ -208,7 +152,8 @@ def test_latex_becomes_mathml(latex, xml):
         (r"a & b", "only appear in a table-like environment, at character 3 of the formula a & b"),
     ],
 )
-def test_latex_that_is_not_known_is_refused(latex, message):
+def test_unknown_latex_is_refused(latex, message):
+    """An unknown command, environment or end is named with its place."""
     with pytest.raises(ValueError, match=message):
         mathml(latex)
 
@@ -237,7 +182,8 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_a_page_of_programs_stands_alone_and_says_everything():
+def test_page_of_programs_stands_alone():
+    """The page has every title, source, constraint and letter, and no outside reference."""
     programs = [entry.program for entry in ENTRIES if entry.family in ("rmm", "spla1")]
     page = Tags(source := programs_page(programs))
     for program in programs:
@@ -253,25 +199,11 @@ def test_a_page_of_programs_stands_alone_and_says_everything():
         assert attributes.get("href", "#").startswith("#")
 
 
-def test_what_a_program_says_is_escaped():
+def test_program_text_is_escaped():
+    """Angle brackets and ampersands of a title are text."""
     row = ENTRIES[0].program
     odd = Program(
         "a<b", "A <title> & more", "B (2001)", row.objective, row.objective_text, row.variables, row.rows
     )
     assert "A &lt;title&gt; &amp; more" in program_section(odd)
     assert "<title> &" not in program_section(odd)
-
-
-def test_letters_of_slack_multipliers_are_not_reused():
-    """Within a family, the letter of a slack's multiplier (β) is defined as nothing else in any program."""
-    of_slack, defined = defaultdict(set), defaultdict(set)
-    for entry in ENTRIES:
-        family = entry.program.name.partition(".")[0]
-        of_slack[family] |= {
-            GREEK.get(row.multiplier, row.multiplier)
-            for row in entry.program.rows
-            if row.name.startswith("slack")
-        }
-        defined[family] |= {letter.split("_")[0].rstrip("ᵢⱼₖ") for letter in entry.program.letters}
-    assert {"svm", "sigma_svm", "rmm", "cpm"} <= {family for family in of_slack if "β" in of_slack[family]}
-    assert all(not of_slack[family] & defined[family] for family in of_slack)

@@ -28,7 +28,8 @@ def stated():
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
 @pytest.mark.parametrize("price", [1e-5, 1.0, 1e3])
-def test_each_condition_is_relative_to_what_it_compares(size, price):
+def test_conditions_are_relative(size, price):
+    """Each violation and its scale are those by hand, for points and multipliers of any size."""
     program = stated()
     x, t, X = (
         size * np.array([3.0, -1.0]),
@@ -70,7 +71,8 @@ def test_each_condition_is_relative_to_what_it_compares(size, price):
     check("stationarity", "X", np.abs(np.eye(2) - d), max(1.0, np.abs(d).max()))
 
 
-def test_at_a_point_and_multipliers_of_0_the_unit_is_1():
+def test_scale_of_zeros_is_one():
+    """Where all is 0 conditions are absolute; stationarity is relative to the costs."""
     program = stated()
     nothing = {"x": np.zeros(2), "t": np.zeros(1), "X": np.zeros((2, 2))}
     duals = {ROOM: np.zeros(2), EVEN: np.zeros(()), CONE: np.zeros((3, 1)), MATRIX: np.zeros((2, 2))}
@@ -82,7 +84,8 @@ def test_at_a_point_and_multipliers_of_0_the_unit_is_1():
     assert found.shortfall == 1.0
 
 
-def test_the_shortfall_is_the_worst_of_gap_and_conditions():
+def test_shortfall_is_the_worst():
+    """The shortfall is the largest of the gap and the relative violations."""
     part = Condition("sign", "a", np.array([-1.0, 0.5]), 2.0)
     assert Conditions(4.0, 3.0, (part,)).shortfall == 0.25
     assert Conditions(4.0, 3.5, (part, Condition("sign", "b", np.array([0.9]), 2.0))).shortfall == 0.45

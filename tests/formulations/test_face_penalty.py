@@ -28,7 +28,8 @@ def won(penalty, V, W):
 
 
 @drawn(penalties(), st.integers(0, 10**6))
-def test_shrunk_faces_are_the_best_and_attain_the_conjugate(penalty, seed):
+def test_shrunk_faces_attain_the_conjugate(penalty, seed):
+    """No faces of the right signs win more of ⟨V, W⟩ − ‖W‖² − price."""
     rng = np.random.default_rng(seed)
     V = rng.normal(size=(K, M + 1)) * rng.choice([0.1, 1.0, 10.0])
     V[rng.random(V.shape) < 0.2] = 0.0
@@ -42,14 +43,16 @@ def test_shrunk_faces_are_the_best_and_attain_the_conjugate(penalty, seed):
 
 
 @drawn(penalties(), st.integers(0, 10**6))
-def test_the_map_brings_no_two_pulls_apart(penalty, seed):
+def test_map_is_nonexpansive(penalty, seed):
+    """Two pulls are no farther apart once shrunk."""
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, K, M + 1)) * 3
     apart = np.linalg.norm(penalty.shrunk(one) - penalty.shrunk(other))
     assert apart <= np.linalg.norm(one - other) * (1 + 1e-12)
 
 
-def test_a_group_leaves_together_and_biases_stay():
+def test_group_leaves_together():
+    """A group of features is zero together; biases are not shrunk."""
     penalty = FacePenalty.of(3, group=5.0, groups=[[0, 2]])
     W = penalty.shrunk(np.array([[3.0, 6.0, 1.0, 9.0], [1.0, 0.0, 2.0, -9.0]]))
     assert W.tolist() == [[0.0, 1.0, 0.0, 9.0], [0.0, 0.0, 0.0, -9.0]]
@@ -74,12 +77,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "sentence"), REFUSED)
-def test_what_is_no_price_is_refused_in_a_sentence(given, sentence):
+def test_wrong_price_is_refused(given, sentence):
+    """Prices, signs and groups are refused by name."""
     with pytest.raises(ValueError, match=sentence):
         FacePenalty.of(3, **given)
 
 
-def test_nothing_is_absent_and_labels_are_groups():
+def test_absent_price_and_labelled_groups():
+    """A price of nothing is absent; labels are groups."""
     assert FacePenalty.of(3, signs=[0, 0, 0], groups=["a", "b", "a"]).is_absent
     assert FacePenalty.of(3, groups=["a", "b", "a"]).groups.tolist() == [0, 1, 0]
     assert not FacePenalty.of(3, signs={2: -1}).is_absent
@@ -91,7 +96,8 @@ def test_nothing_is_absent_and_labels_are_groups():
     ({"group": 0.5}, ["group"]),
     ({"signs": [1, 0, -1]}, ["sign"]),
 ])  # fmt: skip
-def test_a_program_has_the_rows_of_the_prices_that_there_are(prices, rows):
+def test_program_has_constraints_of_its_prices(prices, rows):
+    """Each price adds its constraints to primal and dual, and only it."""
     penalty = FacePenalty.of(3, **prices)
     assert [row.name for row in dual_terms(penalty, 2).rows] == rows
     assert [row.name for row in primal_terms(penalty, cp.Variable((2, 4))).rows] == rows

@@ -1,8 +1,5 @@
 """Families of rows: whatever they are, multipliers, intercepts and values follow from them alone."""
 
-import copy
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -55,7 +52,7 @@ def explicit(rows, X):
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_the_split_is_feasible_and_earns_the_most(seed):
+def test_split_earns_the_most(seed):
     """No shift of beta from one family of a sample to another, as far as caps allow, earns more."""
     rows, rng = invented(seed)
     low = -np.where(rows.sides < 0, rows.caps, 0.0).sum(axis=0)
@@ -75,7 +72,7 @@ def test_the_split_is_feasible_and_earns_the_most(seed):
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_phi_is_what_the_split_earns(seed):
+def test_phi_is_gain_of_split(seed):
     """Its slopes, its kinks and where it ends, against differences of the gain of the split."""
     rows, rng = invented(seed)
     phi = rows.pieces
@@ -100,7 +97,7 @@ def test_phi_is_what_the_split_earns(seed):
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_no_intercept_is_better_than_the_best(seed):
+def test_best_intercept_is_best(seed):
     """Brute force: the cost is piecewise linear in b, so a breakpoint or an end is best."""
     rows, rng = invented(seed)
     g = rng.normal(size=rows.n)
@@ -114,7 +111,7 @@ def test_no_intercept_is_better_than_the_best(seed):
     assert rows.cost(g + b) <= min(rows.cost(g + p) for p in allowed) + 1e-9
 
 
-def test_bounds_on_one_side_or_alone_place_the_intercept_too():
+def test_bounds_alone_place_the_intercept():
     """A bound that only one side has is one of that side; where nothing else asks, the middle is taken."""
     y, g = np.array([1.0, -1.0, 1.0]), np.array([2.0, -1.0, 0.5])
     above, below = bound_families(3, 1.5)
@@ -131,20 +128,21 @@ def test_bounds_on_one_side_or_alone_place_the_intercept_too():
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
-def test_rounding_of_costs_is_in_proportion_to_them(factor):
+def test_rounding_is_relative_to_costs(factor):
     """Costs of 0.1 and 0.2 hold up what 0.3 holds down, but for rounding: the best b is amid an interval."""
     y, g = np.array([1.0, 1.0, -1.0]), np.array([0.5, 1.0, -2.5])
     rows = Families(margin_family(y, np.array([0.1, 0.2, 0.3]))).repriced(factor)
     assert rows.best_intercept(g) == 1.0  # of [0.5, 1.5]
 
 
-def test_the_price_of_a_sample_is_its_dearest_slack():
+def test_largest_cost_of_sample():
+    """The price of a sample is that of its dearest slack; bounds without slack have none."""
     rows = Families(margin_family(np.ones(3), np.array([1.0, 2.0, 0.0])), *bound_families(3, 1.5, 0.5))
     assert rows.largest_cost.tolist() == [1.0, 2.0, 0.5]
     assert Families(*bound_families(3, 1.5)).largest_cost.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_outputs_at_their_bound_are_within_it():
+def test_outputs_at_their_bound_are_within():
     """Also at B = 0, where only outputs of 0 are."""
     rows = hinge_families(np.array([1.0, -1.0]), 1.0, 0.0)
     assert rows.shrink(np.zeros(2)) == 1.0
@@ -153,8 +151,8 @@ def test_outputs_at_their_bound_are_within_it():
 
 
 @pytest.mark.parametrize("size", [1e-9, 0.5, 4.0])
-def test_which_rows_pull_both_ways(size):
-    """One with a cost of 0, or at a kink that f = 0 meets, does not pull."""
+def test_opposite_margins(size):
+    """Constraints pull both ways if each side has a cost and a kink that 0 does not meet."""
     y, ones = np.array([1.0, -1.0]), np.ones(2)
 
     def pulls(kink, costs, *others):
@@ -173,7 +171,8 @@ def test_which_rows_pull_both_ways(size):
 
 @settings(deadline=None, max_examples=10)
 @given(SEEDS)
-def test_multipliers_interval_holds_the_best_intercept(seed):
+def test_interval_holds_the_best_intercept(seed):
+    """The interval of optimal multipliers has the intercept of the least cost."""
     rows, rng = invented(seed)
     if not rows.has_opposite_margins:
         return
@@ -189,7 +188,7 @@ def test_multipliers_interval_holds_the_best_intercept(seed):
 
 
 @given(SEEDS)
-def test_every_solver_finds_the_optimum_of_any_families(seed):
+def test_solvers_find_optimum_of_any_families(seed):
     """The definition by an independent solver, decomposition, interior point; each answer proven optimal."""
     rows, rng = invented(seed, n=20)
     if not rows.has_opposite_margins:
@@ -214,7 +213,8 @@ def test_every_solver_finds_the_optimum_of_any_families(seed):
 
 
 @pytest.mark.parametrize("name", ["margin", "bound_above", "bound_below", "extra"])
-def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
+def test_perturbed_multiplier_is_not_optimal(name, blobs):
+    """A shift by 0.01 in any family is seen."""
     X, y = blobs
     n = len(y)
     extra = Family("extra", "mu", -y, -1.1, np.full(n, 0.3), ("slack_extra", "nu"))
@@ -235,7 +235,8 @@ def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
 # -- what is refused ---------------------------------------------------------------------------
 
 
-def test_families_that_do_not_fit_are_refused():
+def test_unfit_families_are_refused():
+    """Names, sizes, bounds and infinite costs are named."""
     y = np.array([1.0, -1.0])
     with pytest.raises(ValueError, match="at least one family"):
         Families()
@@ -256,12 +257,3 @@ def test_families_that_do_not_fit_are_refused():
     for unfit in (some, Families(*bound_families(2, 1.5)), Families(*bound_families(2, 0.0))):
         with pytest.raises(ValueError, match="finite costs"):
             solve_interior_point(np.eye(2), unfit)
-
-
-def test_copies_leave_out_what_was_computed():
-    rows = hinge_families(np.array([1.0, -1.0]), 2.0, 1.5)
-    assert rows.pieces.ends.shape == (2, 2)
-    for again in (copy.copy(rows), pickle.loads(pickle.dumps(rows))):
-        assert set(vars(again)) == {"_families"}
-        assert [family.name for family in again] == [family.name for family in rows]
-        assert np.array_equal(again.caps, rows.caps)

@@ -31,12 +31,13 @@ assert PersistentLP(one, np.eye(2), one, two, -two, two).solve().x.tolist() == [
 
 
 @pytest.mark.parametrize("code", SOLVED.values(), ids=SOLVED)
-def test_nothing_is_printed_by_the_first_solver_of_a_process(code):
+def test_first_solver_prints_nothing(code):
+    """HiGHS is quiet in a new process, through cvxpy and kept."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_ctrl_c_ends_an_integer_program_with_its_best_point(monkeypatch):
+def test_ctrl_c_keeps_the_best_point(monkeypatch):
     """As far as cvxpy's HiGHS has come in a second."""
     X, y = two_blobs(n=90, separation=0.3)
     real = highs.search
@@ -48,7 +49,8 @@ def test_ctrl_c_ends_an_integer_program_with_its_best_point(monkeypatch):
     assert found["alpha"].shape == (90,)
 
 
-def test_the_solver_that_cvxpy_makes_is_the_usual_one_again():
+def test_usual_solver_is_restored():
+    """Within a search cvxpy's HiGHS is another class, afterwards the usual one."""
     highspy, usual = quiet_highs(), quiet_highs().Highs
     with highs.searches_of_cvxpy(Clock()):
         assert highspy.Highs is not usual

@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.latex_reader import plain_text
-from helpers.programs import ENTRIES
 
 from formulations.language.notation.evaluation import Scope
 from formulations.language.notation.parser import (
     UnreadableError,
-    functions_of,
     read_definition,
     read_expression,
     read_row,
 )
 from formulations.language.notation.printing import (
     formulas_in,
-    latex_of_claims,
     latex_of_expression,
     plain,
     words_latex,
@@ -77,7 +74,8 @@ def value(text, *, definitions=(), functions=()):
         ("[2 + c] c", 3.7 * 1.7),
     ],
 )
-def test_formulas_have_their_values_in_both_notations(text, expected):
+def test_formula_has_its_value(text, expected):
+    """Text and LaTeX of a formula have numpy's value."""
     tree = read_expression(text)
     latex = latex_of_expression(tree)
     assert read_expression(plain_text(latex)) == tree
@@ -86,7 +84,8 @@ def test_formulas_have_their_values_in_both_notations(text, expected):
         assert value(plain_text(latex)).array == pytest.approx(expected, rel=1e-12)
 
 
-def test_an_index_may_be_one_before_and_ends_there():
+def test_index_of_a_neighbour():
+    """An index one before or after is not defined at the end."""
     scope = Scope({"x": x, "z": p})
     before = scope.value(read_expression("z_{i,k−1}")).array
     assert np.isnan(before[:, 0]).all()
@@ -96,7 +95,8 @@ def test_an_index_may_be_one_before_and_ends_there():
     assert np.isnan(after[-1]).all()
 
 
-def test_definitions_are_used_where_no_number_is_given():
+def test_definition_is_evaluated():
+    """Letters and functions without a number have the value of their formula."""
     given = ["μ = (1/n) Σᵢ Xᵢ", "H(v) = −v ln v − (1 − v) ln(1 − v)", "Gᵢⱼ = Xᵢ·Xⱼ", "Ent(q) = −Σₖ qₖ ln qₖ"]
     options = {"definitions": given, "functions": {"H", "Ent"}}
     assert value("‖μ‖²", **options).array == pytest.approx(np.sum(X.mean(axis=0) ** 2))
@@ -151,7 +151,8 @@ def test_definitions_are_used_where_no_number_is_given():
         ("x_{i", "'}'|a letter"),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
+def test_unreadable_formula_is_refused(text, sentence):
+    """The sentence names what is wrong, and where."""
     with pytest.raises(UnreadableError, match=sentence):
         value(text)
 
@@ -169,7 +170,8 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
         (r"\sum x_i", "the summation index is missing"),
     ],
 )
-def test_latex_that_cannot_be_read_is_refused(latex, sentence):
+def test_unreadable_latex_is_refused(latex, sentence):
+    """The sentence names what is wrong, and where."""
     with pytest.raises(UnreadableError, match=sentence):
         read_expression(plain_text(latex))
 
@@ -182,7 +184,8 @@ def test_latex_that_cannot_be_read_is_refused(latex, sentence):
         ("xᵢ ≥ 0 for", "a factor is missing"),
     ],
 )
-def test_rows_that_cannot_be_read_are_refused(text, sentence):
+def test_unreadable_constraint_is_refused(text, sentence):
+    """A relation, its end and its condition are missed by name."""
     with pytest.raises(UnreadableError, match=sentence):
         read_row(text)
 
@@ -195,18 +198,21 @@ def test_rows_that_cannot_be_read_are_refused(text, sentence):
         ("I = 0", "a unit matrix is compared"),
     ],
 )
-def test_relations_that_make_no_sense_are_refused(text, sentence):
+def test_impossible_relation_is_refused(text, sentence):
+    """Vectors, matrices and numbers are compared with their kind."""
     with pytest.raises(UnreadableError, match=sentence):
         Scope(LETTERS).residual(read_row(text)[0].relation)
 
 
-def test_a_definition_in_a_circle_is_refused():
+def test_circular_definition_is_refused():
+    """A letter defined by itself is named."""
     scope = Scope({}, [read_definition("a = b + 1"), read_definition("b = a")])
     with pytest.raises(UnreadableError, match="a is defined by itself"):
         scope.value(read_expression("a"))
 
 
-def test_a_definition_has_the_indices_of_its_formula():
+def test_definition_has_indices_of_formula():
+    """A definition of other indices than its formula is refused."""
     scope = Scope({"x": x}, [read_definition("aᵢ = c"), read_definition("b = xᵢ"), read_definition("c = 1")])
     for name, sentence in (("aᵢ", "aᵢ is defined by a formula of no index"), ("b", "b is .* formula of i")):
         with pytest.raises(UnreadableError, match=sentence):
@@ -229,21 +235,14 @@ def test_a_definition_has_the_indices_of_its_formula():
         ("ξ₍ᵢₖ₎ − z_{j,k−1}", r"\xi_{[ik]} - z_{j,k-1}"),
     ],
 )
-def test_the_latex_of_a_formula(text, latex):
+def test_latex_of_formula(text, latex):
+    """The LaTeX of a formula is as a paper prints it, and is read back to the same tree."""
     assert latex_of_expression(read_expression(text)) == latex
     assert read_expression(plain_text(latex)) == read_expression(text)
 
 
-@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_the_latex_of_a_program_is_read_back_to_the_same_tree(program):
-    functions = functions_of(program.letters)
-    assert read_expression(plain_text(program.objective_latex), functions) == program.objective_tree
-    for row in program.rows:
-        claims = program.row_tree(row)
-        assert read_row(plain_text(latex_of_claims(claims)), functions) == claims
-
-
-def test_sentences_with_formulas():
+def test_sentence_with_formulas():
+    """Text and LaTeX of a sentence have its formulas in place."""
     words = "the slack $ξᵢ$, at most $Cᵢ − αᵢ$ for −1"
     assert plain(words) == "the slack ξᵢ, at most Cᵢ − αᵢ for −1"
     assert words_latex(words) == r"\text{the slack } \xi_i \text{, at most } C_i - \alpha_i \text{ for -1}"
@@ -252,7 +251,8 @@ def test_sentences_with_formulas():
         formulas_in("the slack $ξᵢ")
 
 
-def test_an_index_is_a_number_where_its_range_is_known():
+def test_index_is_a_number():
+    """An index whose range is known is the numbers from 0."""
     scope = Scope({"x": x})
     with pytest.raises(UnreadableError, match="i has no value"):
         scope.value(read_expression("i"))
@@ -264,7 +264,8 @@ def test_an_index_is_a_number_where_its_range_is_known():
         scope.value(read_expression("z"))
 
 
-def test_signs_of_terms_are_one_or_minus_one():
+def test_terms_have_signs():
+    """Terms are added or subtracted."""
     for text, signs in (("−a + b − c", [-1, 1, -1]), ("a − b", [1, -1]), ("−a", [-1])):
         assert [sign for sign, _ in read_expression(text).terms] == signs
     assert read_expression("+a") == read_expression("a")

@@ -7,7 +7,6 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,13 +51,14 @@ def supremum_from_below(lifted, signs, radii, frobenius, rng, starts=4, steps=60
 
 @pytest.mark.parametrize("frobenius", [False, True])
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_the_complexity_is_never_below_what_ascent_finds(K, frobenius):
+def test_complexity_is_above_what_ascent_finds(K, frobenius):
+    """Projected ascent over the class finds a share of the bound, and no more than it."""
     rng = np.random.default_rng(K)
     X = sample(40, seed=K)
     radii = np.full(K, 2.0) if frobenius else np.linspace(0.5, 2.0, K)
     bound = contraction_complexity(X, 2.0, K) if frobenius else faces_complexity(X, radii)
     found = [
-        supremum_from_below(lift(X), rng.choice([-1.0, 1.0], 40), radii, frobenius, rng) for _ in range(30)
+        supremum_from_below(lift(X), rng.choice([-1.0, 1.0], 40), radii, frobenius, rng) for _ in range(20)
     ]
     mean, error = np.mean(found), np.std(found) / sqrt(len(found))
     assert mean - 3 * error <= bound
@@ -69,6 +69,7 @@ def test_the_complexity_is_never_below_what_ascent_finds(K, frobenius):
 
 
 def test_three_points_by_hand():
+    """The samples x̃ have squared lengths 1, 4, 1: complexity and every term of the bound."""
     X = np.array([[0.0], [sqrt(3.0)], [0.0]])  # x̃ of squared length 1, 4, 1
     # All eight signs of one face of length 1: E‖Σσx̃‖/3 is below √6/3.
     exact = np.mean([np.linalg.norm(np.array(s) @ lift(X)) for s in product([-1, 1], repeat=3)]) / 3
@@ -85,25 +86,9 @@ def test_three_points_by_hand():
     assert "says nothing" in str(bound)
 
 
-def test_scaling_laws():
-    X = sample(100)
-    radii = np.array([1.0, 3.0])
-    assert faces_complexity(X, 7.0 * radii) == pytest.approx(7.0 * faces_complexity(X, radii))
-    assert contraction_complexity(X, 7.0, 3) == pytest.approx(7.0 * contraction_complexity(X, 1.0, 3))
-    # four times the samples, half the complexity
-    four = np.tile(X, (4, 1))
-    assert faces_complexity(four, radii) == pytest.approx(faces_complexity(X, radii) / 2)
-    assert contraction_complexity(four, 1.0, 3) == pytest.approx(contraction_complexity(X, 1.0, 3) / 2)
-    # linear in K for faces of one norm, as √K for all of one norm together
-    assert faces_complexity(X, np.ones(12)) == pytest.approx(4 * faces_complexity(X, np.ones(3)))
-    assert contraction_complexity(X, 1.0, 12) == pytest.approx(2 * contraction_complexity(X, 1.0, 3))
-    R = np.linalg.norm(lift(X), axis=1).max()
-    assert faces_complexity(X, [1.0]) <= R / sqrt(100)
-    assert faces_complexity(sp.csr_array(X), radii) == pytest.approx(faces_complexity(X, radii))
-
-
 @given(seed=st.integers(0, 10**6), K=st.integers(1, 6), factor=st.sampled_from([1e-3, 0.5, 20.0]))
-def test_only_the_ratio_of_faces_and_margin_counts(seed, K, factor):
+def test_only_faces_over_margin_count(seed, K, factor):
+    """Faces and margin times a factor have the same bound; the best margin has the lowest."""
     rng = np.random.default_rng(seed)
     X, W = rng.normal(size=(30, 2)), rng.normal(size=(K, 3))
     y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
@@ -117,20 +102,22 @@ def test_only_the_ratio_of_faces_and_margin_counts(seed, K, factor):
     assert best.total == pytest.approx(polytope_bound(X, y, W, gamma=best.gamma).total)
 
 
-def test_the_prior_over_radii_adds_up_to_one():
+def test_prior_over_radii_adds_up_to_one():
+    """Shares of the confidence over the grid of radii are a distribution."""
     X, y = np.zeros((50, 1)), np.ones(50)
     prior = []
-    for j in range(-59, 3000):  # W's norm in the middle of a cell; one face prefers no contraction
+    for j in range(-59, 600):  # W's norm in the middle of a cell; one face prefers no contraction
         bound = polytope_bound(X, y, [[0.0, 1.1 ** (j - 0.5)]], delta=0.5)
         assert bound.form == "faces"
         root = (bound.confidence + bound.price) / 3
         prior.append(2.0 / (np.exp(root**2 * 100) * 0.25))
     total = np.sum(prior)
-    left_out = 2 / 3 * (1 / 61 + 1 / 3001)  # Σ_{j ≥ J} 1/((j+1)(j+2)) = 1/(J+1)
+    left_out = 2 / 3 * (1 / 61 + 1 / 601)  # Σ_{j ≥ J} 1/((j+1)(j+2)) = 1/(J+1)
     assert total + left_out == pytest.approx(1.0, rel=1e-6)
 
 
-def test_the_bound_holds_on_fresh_samples_and_says_something():
+def test_bound_holds_on_fresh_samples():
+    """Faces chosen on the sample at hand err below the bound, which is below 1."""
     rng = np.random.default_rng(7)
     square = np.array([[1.0, 0, -1], [-1, 0, -1], [0, 1, -1], [0, -1, -1]])
 
@@ -143,36 +130,15 @@ def test_the_bound_holds_on_fresh_samples_and_says_something():
     # Truth known: a face pushed to where it does best on the sample at hand, of many random ones.
     X_new, y_new, _ = draw(40_000)
     lifted = lift(X_new)
-    for _ in range(25):
+    for _ in range(6):
         X, y, _ = draw(8_000)
-        candidates = 3.0 * square + 0.3 * rng.normal(size=(40, 4, 3))
+        candidates = 3.0 * square + 0.3 * rng.normal(size=(20, 4, 3))
         errors = [(y * (lift(X) @ W.T).max(axis=1) <= 0).mean() for W in candidates]
         W = candidates[int(np.argmin(errors))]
         bound = polytope_bound(X, y, W, delta=0.05, gamma="best")
         error = (y_new * (lifted @ W.T).max(axis=1) <= 0).mean()
         assert error <= bound.total
         assert not bound.vacuous
-
-
-def test_the_ramp_deviates_by_less_than_the_bound_allows():
-    # Labels of pure noise: whatever is learnt is deviation. True ramp risk of W: ½(φ(f) + φ(−f)) averaged.
-    rng = np.random.default_rng(11)
-    X_new = lift(rng.normal(size=(20_000, 3)))
-    largest = 0.0
-    for _ in range(20):
-        X, y = rng.normal(size=(60, 3)), rng.choice([-1.0, 1.0], 60)
-        W = rng.normal(size=(3, 4))
-        for _ in range(200):  # perceptron steps on the machine: fits noise
-            f = lift(X) @ W.T
-            answers, out = np.argmax(f, axis=1), y * f.max(axis=1) < 1
-            W += 0.02 * (np.eye(3)[answers] * (y * out)[:, None]).T @ lift(X)
-        bound = polytope_bound(X, y, W)
-        f_new = (X_new @ W.T).max(axis=1)
-        risk = 0.5 * (np.clip(1 - f_new, 0, 1) + np.clip(1 + f_new, 0, 1)).mean()
-        deviation = risk - bound.empirical
-        largest = max(largest, deviation)
-        assert deviation <= bound.capacity + bound.confidence + bound.price
-    assert largest > 0.1  # there was something to bound
 
 
 @pytest.mark.parametrize(
@@ -187,6 +153,7 @@ def test_the_ramp_deviates_by_less_than_the_bound_allows():
     ],
 )
 def test_wrong_input_is_named(change, message):
+    """Shapes, confidence, margin and labels are refused by name."""
     arguments = {"X": sample(5), "y": np.ones(5), "W": np.ones((1, 3)), **change}
     with pytest.raises(ValueError, match=message):
         polytope_bound(**arguments)
@@ -206,7 +173,8 @@ def odds(s, gamma):
     K=st.integers(1, 12),
     gamma=st.sampled_from([0.0, 0.3, 0.9999, 1.0, 1.0001, 2.0, 10.0, 1e3]),
 )
-def test_log_odds_change_by_no_more_than_the_lipschitz_constant(seed, K, gamma):
+def test_log_odds_are_lipschitz(seed, K, gamma):
+    """No change of scores moves the log-odds by more than the constant times its length."""
     rng = np.random.default_rng(seed)
     spread = 10.0 ** rng.uniform(-2, 1, (500, 1)) / max(gamma, 1.0)
     one = rng.uniform(-6, 6, (500, 1)) + spread * np.abs(rng.normal(size=(500, K)))
@@ -215,7 +183,8 @@ def test_log_odds_change_by_no_more_than_the_lipschitz_constant(seed, K, gamma):
     assert (change <= log_odds_lipschitz(gamma, K) * distance * (1 + 1e-6) + 1e-9).all()
 
 
-def test_the_bound_of_plume_by_hand():
+def test_plume_bound_by_hand():
+    """One face has the polytope's terms times √2; more faces have the Lipschitz constant."""
     X = np.array([[0.0], [sqrt(3.0)], [0.0]])
     bound = plume_bound(X, [1, -1, 1], [[1.0, 0.0]], gamma=5.0, delta=0.1)
     # One face: the log-odds are the score, L = 1, and the factor √2 is Maurer's.
@@ -241,8 +210,9 @@ def test_the_bound_of_plume_by_hand():
 
 
 @pytest.mark.parametrize("gamma", [0.5, 5.0])
-def test_the_bound_of_plume_holds_in_the_worst_case(gamma):
+def test_plume_bound_holds_in_worst_case(gamma):
     # Labels of noise, and faces that fit them: the ramp's risk is known.
+    """On labels of noise the ramp deviates by less than capacity and confidence."""
     rng = np.random.default_rng(5)
     X_new = rng.normal(size=(5_000, 2))
     largest = 0.0
@@ -262,7 +232,7 @@ def test_the_bound_of_plume_holds_in_the_worst_case(gamma):
     assert not plume_bound(X, y, square, gamma).vacuous
 
 
-def test_the_slope_of_plume_by_hand():
+def test_lipschitz_constant_by_hand():
     """Sharpness 2: a = (K − 1)((1 − a)/2)² is quadratic; a = 3 − 2√2 for two faces, 2 − √3 for three."""
     for n_faces, a in ((2, 3.0 - 2.0 * np.sqrt(2.0)), (3, 2.0 - np.sqrt(3.0))):
         assert log_odds_lipschitz(2.0, n_faces) == pytest.approx(1.0 + 2.0 * np.sqrt(2.0) * a, rel=1e-12)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from formulations.error_bounds import rmm_bounds
 from formulations.error_bounds.rmm_bounds import (
@@ -42,14 +42,13 @@ def supremum(X, U, signs, class_):
         return np.sqrt(2 * E) * np.linalg.norm(s)
     if class_ == "g":
         return np.sqrt(2 * E * s @ np.linalg.solve(np.eye(len(s)) + D / len(U) * U.T @ U, s))
-    import cvxpy as cp
-
     w = cp.Variable(len(s))
     held = [cp.norm(cp.hstack([w, np.sqrt(D) * (u @ w)])) <= np.sqrt(2 * E) for u in U]
     return cp.Problem(cp.Maximize(s @ w), held).solve(solver="CLARABEL")
 
 
-def test_each_bounds_the_complexity_of_its_class_over_many_signs():
+def test_complexity_bounds_its_class():
+    """The mean supremum over drawn signs is below each bound, and not by far; H < G < F."""
     X, U = sample()
     bounds = {"f": f_complexity(X, E), "g": g_complexity(X, U, E, D)}
     bounds["h"] = h_complexity(X, U, E, D).solve().objective
@@ -64,7 +63,8 @@ def test_each_bounds_the_complexity_of_its_class_over_many_signs():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_multipliers_and_weights_bound_it_from_two_sides(seed):
+def test_any_point_bounds_from_both_sides(seed):
+    """Multipliers at random are above the optimum, scaled weights of the dual below."""
     X, U = sample(seed)
     optimum = h_complexity(X, U, E, D).solve()
     rng = np.random.default_rng(seed)
@@ -80,14 +80,8 @@ def test_any_multipliers_and_weights_bound_it_from_two_sides(seed):
     assert max(dual.violations(weights).values()) < 1e-12
 
 
-def test_few_samples_of_many_features_have_the_same_two_programs():
-    X, U = np.random.default_rng(0).normal(size=(2, 3, 5))
-    found = h_complexity_dual(X[:2], U, E, D).solve()
-    assert found["V"].shape == (5, 2)
-    assert found.objective == pytest.approx(h_complexity(X[:2], U, E, D).solve().objective, rel=1e-6)
-
-
-def test_the_binding_samples_are_those_with_multipliers():
+def test_multipliers_are_at_binding_samples():
+    """Samples with room in their energy have no multiplier."""
     X, U = sample()
     solution = h_complexity_dual(X, U, E, D).solve()
     V, lam = solution["V"], solution.duals["lam"]
@@ -98,25 +92,12 @@ def test_the_binding_samples_are_those_with_multipliers():
     assert 0 < (lam > 1e-4).sum() < len(U)
 
 
-def test_a_new_energy_re_uses_the_program():
-    X, U = sample()
-    program, dual = h_complexity(X, U, E, D), h_complexity_dual(sp.csr_array(X), sp.csr_array(U), E, D)
-    for energy, weight in ((E, D), (0.5, 20.0)):
-        here = program.set(E=energy, D=weight).solve().objective
-        assert here == pytest.approx(h_complexity(X, U, energy, weight).solve().objective, rel=1e-8)
-        assert dual.set(E=energy, D=weight).solve().objective == pytest.approx(here, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda X, U: f_complexity(X, 0.0), "E must be positive"),
         (lambda X, U: g_complexity(X, U, 1.0, -1.0), "D must be at least 0"),
-        (lambda X, U: h_complexity(X, U[:, :2]), "U must have the 3 features"),
         (lambda X, U: h_complexity(0.0 * X, U), "must not be zero throughout"),
-        (lambda X, U: h_complexity_dual(1e-12 * X, U), "between 1e-6 and 1e6"),
-        (lambda X, U: h_complexity(1e12 * X, U), "between 1e-6 and 1e6"),
-        (lambda X, U: h_complexity_dual(X, 1e6 * U), "at most 1e8"),
         (lambda X, U: g_complexity(X, np.full_like(U, np.nan)), "U must have two dimensions"),
         (lambda X, U: h_complexity_at(X, U, np.zeros(len(U))), "not all zero"),
         (lambda X, U: h_complexity_at(X, U, -np.ones(len(U))), "not negative"),
@@ -124,32 +105,19 @@ def test_a_new_energy_re_uses_the_program():
         (lambda X, U: h_complexity_at(X, U, np.ones(len(U) + 1)), "lam must"),
         (lambda X, U: f_complexity(X, np.inf), "E must be positive"),
         (lambda X, U: g_complexity(X, U, 1.0, np.inf), "D must be at least 0"),
-        (lambda X, U: h_complexity_dual(1.01e6 / np.abs(X).max() * X, U), "between 1e-6 and 1e6"),
         (lambda X, U: g_complexity(X[0], U), "X must have two dimensions"),
         (lambda X, U: g_complexity(X[:0], U), "X must have two dimensions"),
         (lambda X, U: h_complexity_at(X, U, np.eye(len(U))[0] - 1e-9), "not negative"),
     ],
 )
-def test_what_makes_no_program_is_refused(call, message):
+def test_wrong_input_is_refused(call, message):
+    """Scales, shapes, signs and infinities are named."""
     with pytest.raises(ValueError, match=message):
         call(*sample())
 
 
-def test_the_off_diagonal_part_of_the_multiplier_is_the_weights():
-    primal, dual = rmm_bounds.pairs()[0].primal, rmm_bounds.pairs()[0].dual
-    found, other = primal.solve(), dual.solve()
-    P, V = found.duals["block"], other["V"]
-    np.testing.assert_allclose(P[: len(V), len(V) :], -V / 40, atol=1e-5 * np.abs(V).max())
-    # The dual's block has the primal's: Σ_λ, and Z.
-    Q, m = other.duals["block"], len(V)
-    np.testing.assert_allclose(Q[m:, m:], found["Z"] / 40, atol=1e-6 * np.abs(Q).max())
-    np.testing.assert_allclose(other.duals["lam"], found["lam"], atol=1e-5 * found["lam"].max())
-
-
-def test_the_dual_is_a_cone_program_over_weights():
+def test_dual_is_a_cone_program_over_weights():
     """The elimination of A: ½‖V‖² + D/2 ‖V'u‖² ≤ E at every u, by another kind of cone."""
-    import cvxpy as cp
-
     X, U = sample()
     V = cp.Variable((3, 3))
     L = np.linalg.cholesky(X.T @ X)
@@ -161,33 +129,29 @@ def test_the_dual_is_a_cone_program_over_weights():
 
 
 @pytest.mark.parametrize("seed", [5, 11])
-def test_both_programs_are_proven_whatever_the_seed(seed):
+def test_programs_are_proven_at_hard_seeds(seed):
     """As a cone of second order, the dual at seed 5 left its multipliers short of the tolerance."""
     for program in (rmm_bounds.pairs(seed)[0].primal, rmm_bounds.pairs(seed)[0].dual):
         found = program.solve("CLARABEL")
         assert certify_program(program, found.primal, found.duals, tol=1e-8).claim is Claim.CONDITIONS
 
 
-def test_what_is_recovered_is_feasible():
+def test_recovered_point_is_feasible():
     """Negative multipliers are rounding and count as zero; Z is L'Σ⁻¹L, the least that the block allows."""
     X, U = sample()
     lam = np.array([0.5, -1e-9, 0.0, 2.0, -0.3, 1.0])
     found = rmm_bounds.recover(X, U, D, lam)
     kept = np.array([0.5, 0.0, 0.0, 2.0, 0.0, 1.0])
     assert (found["lam"] == kept).all()
-    L = rmm_bounds._factor(X)
-    assert pytest.approx(X.T @ X) == L @ L.T
     spread = kept.sum() * np.eye(3) + D * sum(t * np.outer(u, u) for t, u in zip(kept, U, strict=True))
-    assert found["Z"] == pytest.approx(L.T @ np.linalg.solve(spread, L), rel=1e-12)
+    assert np.trace(found["Z"]) == pytest.approx(np.trace(np.linalg.solve(spread, X.T @ X)), rel=1e-12)
     assert (found["Z"] == found["Z"].T).all()
     program = h_complexity(X, U, E, D)
     assert program.value(found) == pytest.approx(h_complexity_at(X, U, kept, E, D), rel=1e-12)
     assert max(program.violations(found).values()) < 1e-9
     assert program.violations({**found, "Z": 0.9 * found["Z"]})["block"] > 1e-3
-    # A feasible point of the dual is below: the plain value of its formula, row by row.
     V, A = np.full((3, 3), 0.01), np.diag([1.0, 2.0, 3.0])
     dual = h_complexity_dual(X, U, E, D)
-    assert dual.value({"V": V, "A": A}) == pytest.approx(2 / 12 * np.trace(L.T @ V))
     row = (np.trace(A) + D * np.array([u @ A @ u for u in U])) / 12 - 2 * E / 12
     assert dual.violations({"V": V, "A": A})["lam"] == pytest.approx(row.max())
     assert (
@@ -197,7 +161,7 @@ def test_what_is_recovered_is_feasible():
     )
 
 
-def test_scales_are_refused_beyond_their_ends_and_not_at_them():
+def test_scales_are_refused_beyond_their_ends():
     """X by its largest entry, of either sign, from 1e-6 to 1e6; D max ‖u‖² up to 1e8, by the longest u."""
     X, U = np.array([[-1.0, 0.5], [0.25, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
     for program in (h_complexity, h_complexity_dual):
@@ -209,12 +173,3 @@ def test_scales_are_refused_beyond_their_ends_and_not_at_them():
         program(X, U, 1.0, 4e6)  # 4e6 * 25
         with pytest.raises(ValueError, match=r"must be at most 1e8"):
             program(X, U, 1.0, 4.1e6)
-
-
-@pytest.mark.parametrize("factor", [1e-5, 1.0, 9e5])
-def test_scales_that_are_taken_scale_the_complexity(factor):
-    """U_H scales linearly with X, up to the scales at which solvers are still exact."""
-    X, U = sample()
-    X = X / np.abs(X).max()
-    base = h_complexity_dual(X, U, E, D).solve().objective
-    assert h_complexity_dual(factor * X, U, E, D).solve().objective == pytest.approx(factor * base, rel=1e-4)

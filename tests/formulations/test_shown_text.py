@@ -8,7 +8,8 @@ from formulations.language.solution import Solution, Status
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 25])
-def test_lines_that_are_too_many_are_counted_in_the_last_one(count):
+def test_many_lines_are_counted(count):
+    """Of more than ten lines the last one counts the rest."""
     lines = [f"line {i}" for i in range(count)]
     found = short(lines, ": print it")
     assert len(found) == min(count, 10)
@@ -20,12 +21,14 @@ def test_lines_that_are_too_many_are_counted_in_the_last_one(count):
 
 
 @pytest.mark.parametrize("length", [1, 79, 80, 81, 200])
-def test_a_line_that_is_too_long_is_cut_and_says_so(length):
+def test_long_line_is_cut(length):
+    """A line has 80 characters at most."""
     (found,) = short(["x" * length + "  "])
     assert found == ("x" * length if length <= 80 else "x" * 79 + "…")
 
 
-def test_facts_stand_below_each_other_and_take_two_lines_at_most():
+def test_facts_take_two_lines_at_most():
+    """A fact is wrapped once and then cut."""
     some, many = " ".join(["word"] * 10), " ".join(["word"] * 60)
     found = text_of(Summary("A thing", (("a", some), ("longer", many), ("none", "")))).splitlines()
     assert found[0] == "A thing"
@@ -37,7 +40,8 @@ def test_facts_stand_below_each_other_and_take_two_lines_at_most():
     assert found[4:] == ["  none"]
 
 
-def test_columns_are_right_aligned_but_for_the_last():
+def test_columns_are_right_aligned():
+    """All but the last column; a table that is folded is not printed."""
     rows = ("1", "one"), ("100", "a hundred")
     lines = ["    n  name", "    1  one", "  100  a hundred"]
     for is_open in (False, True):  # the others are folded
@@ -46,7 +50,8 @@ def test_columns_are_right_aligned_but_for_the_last():
     assert text_of(Summary("T", (), (Table("Numbers", ("n", "name"), rows),))) == "T"
 
 
-def test_a_solution_shows_its_numbers_and_last_records():
+def test_solution_shows_its_numbers():
+    """Status, values, variables and the last 50 records."""
     vectors = {"w": np.array([[0.0, -2.5], [1.0, 0.0]]), "b": np.array(3.0), "names": np.array(["a"])}
     run = tuple({"step": float(i), "bound": i / 4} for i in range(60))
     found = Solution(Status.TIME_LIMIT, vectors, {}, 1.5, None, "ours", 7, history=run)._summary()
@@ -69,7 +74,7 @@ def test_a_solution_shows_its_numbers_and_last_records():
 
 
 @pytest.mark.parametrize("status", Status, ids=lambda status: status.name)
-def test_a_status_does_not_say_optimal(status):
+def test_status_does_not_say_optimal(status):
     """A solver says how it ended; only a certificate speaks of optimality."""
     assert "optimal" not in str(status)
     assert status.name != "OPTIMAL"

@@ -13,7 +13,6 @@ from formulations import polyhedral, polytope, spla1
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.datasets import make_polytope
 from polyopt.optim.rounds import Stage, random_faces, run_from_many_starts, run_rounds, run_stages
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 from polyopt.polyhedral.spla1 import LogisticCells, solve_logistic
@@ -41,14 +40,16 @@ def slope(function, W, h=1e-6):
 # -- criteria --------------------------------------------------------------------------------
 
 
-def test_pull_is_the_way_back_from_scores(rng):
+def test_pull_is_adjoint_of_scores(rng):
+    """⟨s(W), R⟩ = ⟨W, pull(R)⟩, for CSR samples too."""
     X, W, R = rng.normal(size=(7, 3)), rng.normal(size=(2, 4)), rng.normal(size=(7, 2))
     assert np.sum(polyhedral.scores(X, W) * R) == pytest.approx(np.sum(W * polyhedral.pull(X, R)))
     assert polyhedral.scores(sp.csr_array(X), W) == pytest.approx(polyhedral.scores(X, W))
     assert polyhedral.pull(sp.csr_array(X), R) == pytest.approx(polyhedral.pull(X, R))
 
 
-def test_the_criterion_s_gradient_is_of_the_misclassified_alone():
+def test_criterion_gradient_is_of_the_misclassified():
+    """It is that of differences; the paper's sum over all of each cell is another."""
     X, y, rng = square()
     W, c = rng.normal(size=(4, 3)), rng.uniform(0.5, 2.0, len(y))
     gradient = polyhedral.criterion_gradient(X, y, W, c)
@@ -56,17 +57,11 @@ def test_the_criterion_s_gradient_is_of_the_misclassified_alone():
     own = np.eye(4)[polyhedral.cells(X, W)]
     printed = -polyhedral.pull(X, (c * y)[:, None] * own)  # the paper's sum, over all of each cell
     assert np.abs(printed - gradient).max() > 1.0
-
-
-def test_the_criterion_is_homogeneous_and_zero_at_nothing():
-    X, y, rng = square()
-    W = rng.normal(size=(3, 3))
-    assert polyhedral.criterion(X, y, 3 * W) == pytest.approx(3 * polyhedral.criterion(X, y, W))
     assert polyhedral.criterion(X, y, 0 * W) == 0.0
-    assert np.abs(polyhedral.criterion_gradient(X, y, 0 * W)).max() > 0  # but no place to stay at
+    assert np.abs(polyhedral.criterion_gradient(X, y, 0 * W)).max() > 0  # so it is no place to stay at
 
 
-def test_where_no_scale_helps_scores_have_mean_size_one():
+def test_scale_by_convention():
     """The margin error rises from t = 0 on, steeply or by little: the scale is a matter of convention."""
     X, y = np.array([[1.0], [-1.0], [0.5]]), np.array([1.0, -1.0, 1.0])
     W = np.array([[-2.0, 0.0]])
@@ -91,7 +86,8 @@ def test_where_no_scale_helps_scores_have_mean_size_one():
         [0, 1],
     ],
 )
-def test_an_assignment_names_faces(assignment):
+def test_assignment_names_faces(assignment):
+    """A face that is none is refused; entries of samples that need no face are ignored."""
     with pytest.raises(ValueError, match="assignment must"):
         polytope.check_assignment([1.0, -1.0, 1.0], 2, assignment)
     # What stands at those that need no face is ignored.
@@ -99,7 +95,8 @@ def test_an_assignment_names_faces(assignment):
     assert polytope.check_assignment([1.0, -1.0, 1.0], 2, [0.0, 0.5, 1.0]).tolist() == [0, -1, 1]
 
 
-def test_the_best_scale_is_the_best():
+def test_best_scale_is_the_best():
+    """No scale of a grid has a lower margin error, unless none is as good."""
     for seed in range(30):
         X, y, rng = square(30, seed)
         W, c = rng.normal(size=(3, 3)), rng.uniform(0.5, 2.0, 30)
@@ -109,17 +106,20 @@ def test_the_best_scale_is_the_best():
         assert best <= min(tried) + 1e-9 or min(tried) >= 0.99 * nothing
 
 
-def test_separated_classes_scale_to_no_error_at_all():
-    X, y, W, b = make_polytope(60, 2, 4, margin=0.05, random_state=3)
-    faces = np.column_stack([W, b])
-    assert polyhedral.margin_error(X, y.astype(float), polyhedral.best_scale(X, y, faces) * faces) == 0.0
+def test_separated_classes_scale_to_zero_error(rng):
+    """The error of separating planes at their best scale is 0, despite rounding."""
+    for _ in range(20):
+        X, W = rng.normal(size=(20, 3)), rng.normal(size=(1, 4))
+        y = np.sign(polyhedral.scores(X, W)[:, 0])
+        assert polyhedral.margin_error(X, y, polyhedral.best_scale(X, y, W) * W) == 0.0
 
 
 # -- one cell --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["newton", "bfgs"])
-def test_a_cell_is_scikit_learn_s_logistic_regression(method):
+def test_cell_is_logistic_regression(method):
+    """A cell has scikit-learn's weights and the program's optimum, above its bound."""
     X, y = two_blobs(100, seed=2)
     c = np.where(y > 0, 1.0, 0.4)
     found = solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method=method, tol=1e-13)
@@ -136,41 +136,13 @@ def test_a_cell_is_scikit_learn_s_logistic_regression(method):
     assert sparse["w"] == pytest.approx(found["w"], abs=1e-8)
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["newton", "bfgs"]))
-@settings(max_examples=10, deadline=None)
-def test_a_cell_s_bound_is_below_every_value(seed, method):
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(12, 2)), 1) * rng.choice([0.0, 1e-4, 1.0, 1e4], size=2)
-    y, c = rng.choice([-1.0, 1.0], 12), rng.uniform(0.1, 3.0, 12)
-    start = rng.normal(size=3)
-    best = solve_logistic(X, y, c, start, ridge=RIDGE, method="newton", tol=1e-12)
-    few = solve_logistic(X, y, c, start, ridge=RIDGE, method=method, max_iter=2)
-    if best.status is Status.SOLVED:
-        assert best.objective - best.bound <= 1e-11 * best.objective
-    else:  # at a scale of 1e4 the slope cannot be known well enough, which is said
-        assert best.status is Status.STALLED
-        assert np.abs(X).max() > 1e3
-    assert few.bound <= best.objective * (1 + 1e-12) <= few.objective * (1 + 1e-9)
-
-
-def test_without_penalty_a_separable_cell_has_no_end(rng):
-    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
-    sizes = [
-        np.linalg.norm(solve_logistic(X, y, np.ones(4), np.zeros(2), ridge=ridge)["w"])
-        for ridge in (1e-2, 1e-5, 1e-8)
-    ]
-    assert sizes[0] < sizes[1] - 3 < sizes[2] - 6
-    with pytest.raises(ValueError, match="ridge must be positive"):
-        spla1.cell(X, y, ridge=0.0)
-
-
 # -- the alternation -------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["random", "ties", "copies", "one point", "flat"]))
 @settings(max_examples=10, deadline=None)
-def test_with_all_positives_no_step_raises_the_loss(seed, kind):
-    """The positives are in the program of every face."""
+def test_no_step_raises_the_loss(seed, kind):
+    """With all positives in the program of every face, on awkward data too."""
     X, y, rng = square(40, seed)
     if kind == "ties":
         X = np.round(X)
@@ -192,7 +164,7 @@ def test_with_all_positives_no_step_raises_the_loss(seed, kind):
 
 
 @pytest.mark.parametrize("positives", ["cell", "all"])
-def test_the_answer_s_faces_are_the_best_for_its_cells(positives):
+def test_faces_are_the_best_for_their_cells(positives):
     """Noise in many features: random faces have a lower loss than any that are fitted to cells."""
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(40, 12)), np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
@@ -208,78 +180,28 @@ def test_the_answer_s_faces_are_the_best_for_its_cells(positives):
     assert certify_spla1(X, y, 1.01 * found["W"], assignment=found["assignment"], **given).relative_gap > 1e-6
 
 
-def test_a_face_that_waits_is_no_part_of_the_answer():
+@pytest.mark.parametrize("unused", [0, 2])
+def test_unused_face_waits(unused):
+    """A face without a cell is kept for the next round, and is not in the point."""
     X, y, _ = square(60, 0)
-    W = np.array([[0.0, 0.0, 1e6], [1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
-    problem = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE)
-    made = problem.round(W, None)
-    assert made.following.shape == (3, 3)
-    assert made.point["W"] == pytest.approx(made.following[1:], abs=0)
-    assert made.point["assignment"].tolist() == (polyhedral.cells(X, W) - 1).tolist()
+    W = np.insert(np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]), unused, [0.0, 0.0, 1e6], axis=0)
+    made = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE).round(W, None)
+    used = np.delete(np.arange(3), unused)
+    assert (made.following[unused] == W[unused]).all()
+    assert made.record == {"occupied": 2.0}
+    assert made.point["W"] == pytest.approx(made.following[used], abs=0)
+    assert used[made.point["assignment"]].tolist() == polyhedral.cells(X, W).tolist()
     assert made.point.objective == pytest.approx(polyhedral.hard_loss(X, y, made.point["W"], ridge=RIDGE))
 
 
-@pytest.mark.parametrize("positives", ["cell", "all"])
-def test_the_engines_agree(positives):
-    X, y, rng = square(60, 5)
-    c = rng.uniform(0.5, 2.0, 60)
-    W = random_faces(X, y, c, 3, rng)
-    steps = [
-        LogisticCells(X, y, c, 3, ridge=RIDGE, positives=positives, engine=engine).round(W, None).following
-        for engine in ("newton", "bfgs", "exact")
-    ]
-    for other in steps[1:]:  # of the faces; their loss is in new cells, where it is not flat
-        assert other == pytest.approx(steps[0], abs=2e-6)
-
-
-def test_a_weight_is_a_repetition():
-    X, y, rng = square(40, 1)
-    counts = rng.integers(1, 4, 40)
-    rows = np.repeat(np.arange(40), counts)
-    weighted = LogisticCells(X, y, counts.astype(float), 3, ridge=RIDGE)
-    repeated = LogisticCells(X[rows], y[rows], np.ones(len(rows)), 3, ridge=RIDGE)
-    one, two = (run_from_many_starts([Stage(p)], n_init=3, seed=4) for p in (weighted, repeated))
-    assert one["W"] == pytest.approx(two["W"], abs=1e-6)
-
-
-def test_an_unused_face_stays_where_it_is_and_is_said():
-    X, y, _ = square(60, 0)
-    W = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], [0.0, 0.0, 1e6]])
-    problem = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE)
-    made = problem.round(W, None)
-    assert (made.following[2] == W[2]).all()
-    assert made.record == {"occupied": 2.0}
-
-
-def test_random_faces_know_neither_units_nor_order(rng):
+def test_random_faces_ignore_units_and_order(rng):
+    """Moved, rescaled and permuted samples have the same starts."""
     X, y, _ = square(50, 2)
     c = rng.uniform(0.5, 2.0, 50)
     W = random_faces(X, y, c, 3, np.random.default_rng(1))
     order, units = rng.permutation(50), np.array([1e-3, 50.0])
     moved = random_faces((X * units + 5.0)[order], y[order], c[order], 3, np.random.default_rng(1))
     assert polyhedral.scores(X * units + 5.0, moved) == pytest.approx(polyhedral.scores(X, W), abs=1e-9)
-
-
-def test_limits_keep_the_best_point(monkeypatch):
-    X, y, rng = square(80, 3)
-    problem = LogisticCells(X, y, np.ones(80), 4, ridge=1e-3)
-    W = problem.start(rng)
-    timed = run_rounds(problem, W, time_limit=1e-9)
-    assert timed.status is Status.TIME_LIMIT
-    assert timed.objective <= problem.value(W)
-    calls = []
-
-    def interrupted(W, time_limit):
-        calls.append(1)
-        if len(calls) > 3:
-            raise KeyboardInterrupt
-        return LogisticCells.round(problem, W, time_limit)
-
-    monkeypatch.setattr(problem, "round", interrupted)
-    stopped = run_from_many_starts([Stage(problem)], n_init=2)
-    assert stopped.status is Status.INTERRUPTED
-    assert stopped.objective == pytest.approx(problem.value(stopped["W"]))
-    assert stopped.objective < stopped.history[0]["objective"]
 
 
 # -- certificates ----------------------------------------------------------------------------
@@ -293,7 +215,8 @@ def fixed_point():
     return X, y, c, run_from_many_starts([Stage(problem)], n_init=3)["W"]
 
 
-def test_a_fixed_point_is_stationary_with_the_programs_bound(fixed_point):
+def test_fixed_point_is_stationary(fixed_point):
+    """Value and bound are those of the programs of its cells."""
     X, y, c, W = fixed_point
     certificate = certify_spla1(X, y, W, ridge=RIDGE, C=c, positives="all")
     assert certificate.claim is Claim.STATIONARY
@@ -303,7 +226,8 @@ def test_a_fixed_point_is_stationary_with_the_programs_bound(fixed_point):
     assert certificate.primal_value == pytest.approx(polyhedral.hard_loss(X, y, W, c, RIDGE, "all"))
 
 
-def test_a_perturbed_point_fails(fixed_point):
+def test_perturbed_point_fails(fixed_point):
+    """A moved face and a sample in another cell are suboptimal."""
     X, y, c, W = fixed_point
     off = W.copy()
     off[1, 0] += 1e-2
@@ -317,14 +241,6 @@ def test_a_perturbed_point_fails(fixed_point):
     assert moved.claim is Claim.SUBOPTIMAL_BY
 
 
-def test_one_face_is_optimal():
-    X, y = two_blobs(60)
-    w = solve_logistic(X, y, np.ones(60), np.zeros(4), ridge=RIDGE, tol=1e-13)["w"]
-    certificate = certify_spla1(X, y, w[None, :], ridge=RIDGE)
-    assert certificate.claim is Claim.OPTIMAL
-    assert certificate.relative_gap < 1e-9
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -335,7 +251,8 @@ def test_one_face_is_optimal():
         ({"assignment": np.full(60, 2)}, "assignment must be from 0 to 1 at every sample"),
     ],
 )
-def test_nonsense_is_refused(change, message):
+def test_wrong_input_is_refused(change, message):
+    """Ridge, faces, positives and assignment are named."""
     X, y = two_blobs(60)
     given_ = {"W": np.ones((2, 4)), "ridge": 1.0, **change}
     with pytest.raises(ValueError, match=message):

@@ -50,7 +50,8 @@ def made(mixed, rows=True):
     )  # fmt: skip
 
 
-def test_a_program_is_printed_to_the_letter():
+def test_program_is_printed_to_the_letter():
+    """Text, LaTeX and Markdown of an integer program and of its relaxation."""
     whole, plain = made(True), made(False)
     where = "the price of sample i, next to Bᵢ"
     assert text_of(whole) == TEXT.replace("the price of sample i", where)
@@ -74,7 +75,8 @@ def test_a_program_is_printed_to_the_letter():
     ]  # fmt: skip
 
 
-def test_without_rows_there_is_nothing_to_say_of_them():
+def test_program_without_constraints():
+    """Nothing is said of constraints, parameters and letters that are not there."""
     free = made(False, rows=False)
     assert text_of(free).splitlines()[-2:] == ["", "Without constraints there are no multipliers."]
     assert "with  " not in text_of(free)
@@ -90,4 +92,5 @@ def test_without_rows_there_is_nothing_to_say_of_them():
     }.items(),
 )  # fmt: skip
 def test_names_as_latex(name, latex):
+    """Greek names, stars, signs and subscripts."""
     assert latex_name(name) == latex
