@@ -267,7 +267,7 @@ CHAPTER = Chapter(
             "Slack on the bound (a remark, not investigated there)",
             "test_soft_rmm.py::test_each_side_s_multipliers_are_the_other_s_variables",
         ),
-        Item("Warm starts", "test_path.py::test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone"),
+        Item("Warm starts", "test_path.py::test_warm_path_needs_fewer_rows"),
         Item(
             "Majority votes, ties broken at random",
             "rmm_table",
