@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from helpers.cpm import clusters
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import parallel_config
 from sklearn.svm import LinearSVC
 
 from formulations import cpm
@@ -241,16 +240,11 @@ def test_run_does_not_depend_on_the_last(fixed):
         assert [r["objective"] for r in again.history] == [r["objective"] for r in fresh.history]
 
 
-def test_jobs_make_no_difference():
-    """Starts in two threads are those in one; each run is kept with its own objective."""
+def test_every_run_is_kept():
+    """The runs of all starts are kept with their own objectives, and the best is the solution."""
     X, y, C, K, _ = problem_of(0)
-    with parallel_config("threading"):
-        one, two = (
-            run_from_many_starts([Stage(DualProblem(X, y, C, K))], n_init=3, seed=1, n_jobs=n_jobs)
-            for n_jobs in (None, 2)
-        )
-    assert [run.objective for run in one.runs] == [run.objective for run in two.runs]
-    assert (one["W"] == two["W"]).all()
+    one = run_from_many_starts([Stage(DualProblem(X, y, C, K))], n_init=4, seed=1)
+    assert len(one.runs) == 4
     assert one.objective == min(run.objective for run in one.runs)
     for run in one.runs:
         assert run.status is Status.CONVERGED

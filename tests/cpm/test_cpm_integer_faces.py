@@ -29,7 +29,7 @@ def data():
 
 
 def along(X, y, c, p):
-    """The best face along the integers p: its scale, its bias and its cost, by the face of the feature p·x."""
+    """Scale, bias and cost of the best face along integers p, which is the face of the feature p·x."""
     size = max(float(np.linalg.norm(p)), 1.0)
     found = SubsetFace((X @ p / size)[:, None], y, c, 1).fit([0] if np.any(p) else [])
     return found.w[0] / size, found.w[1], found.objective
