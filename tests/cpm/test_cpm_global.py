@@ -408,14 +408,14 @@ def test_further_face_costs_an_empty_one(seed):
 def test_first_incumbent_is_of_dual_ascents():
     """In many dimensions the search begins no higher than many starts of dual ascent end."""
     rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(90, 60)), np.where(np.arange(90) < 45, 1.0, -1.0)
+    X, y = rng.normal(size=(60, 90)), np.where(np.arange(60) < 30, 1.0, -1.0)
     data, best = (
-        merge(X, y, np.ones(90), np.random.default_rng(1))[0],
-        Best(np.zeros((2, 61)), np.array([np.inf, np.inf, 0.0])),
+        merge(X, y, np.ones(60), np.random.default_rng(1))[0],
+        Best(np.zeros((2, 91)), np.array([np.inf, np.inf, 0.0])),
     )
     find_incumbent(data, best, 1e-9, 1, Clock(), np.random.default_rng(7))
     drawn = int(np.random.default_rng(7).integers(2**31))
-    signs = np.where(np.arange(90) < data.inside, -1.0, 1.0)
+    signs = np.where(np.arange(60) < data.inside, -1.0, 1.0)
     samples = np.ascontiguousarray((signs[:, None] * data.A)[:, :-1])
     ends = solve_cpm(samples, signs, data.C, Settings(2, "dual", n_init=10), drawn)
     assert best.limits[0] <= ends.objective * (1 + 1e-9)
