@@ -111,9 +111,9 @@ def test_prices_alone_prove_overlapping_samples():
 def test_bound_at_prices_names_them(tmp_path):
     """A certificate at prices names them, and is saved only if a small tree proves the bound."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 2))
+    X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1, -1)
-    mixed = np.where(rng.random(60) < 0.3, -y, y)
+    mixed = np.where(rng.random(100) < 0.3, -y, y)
     for is_saved in (True, False):
         apart, labels = (np.where(y[:, None] > 0, 3.0 * X, X), y) if is_saved else (X, mixed)
         machine = ConvexPolytopeMachine(3, C=0.5, solver="global", random_state=0).fit(apart, labels)
