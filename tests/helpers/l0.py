@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import linprog
 
+from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
 
@@ -78,3 +81,9 @@ def node_optimum(of, fixed):
     )  # fmt: skip
     solution = lp.solve()
     return np.clip(solution.x[:p], 0.0, 1.0), -solution.duals / scale
+
+
+def failed(solution, status=Status.FAILED):
+    """A solution as HiGHS leaves it if it fails, or at a limit far from the optimum."""
+    value = np.nan if status is Status.FAILED else 0.0
+    return replace(solution, status=status, x=value * solution.x, duals=value * solution.duals, warm=False)
