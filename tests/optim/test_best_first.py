@@ -63,7 +63,8 @@ def drawn(seed, n=14):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("room", [1 << 28, 0, 400])
-def test_the_least_value_is_found_and_proven_whatever_the_room(seed, room):
+def test_search_solves_knapsacks(seed, room):
+    """Whatever the memory for open nodes, the least value is scipy's, and the bound proves it."""
     problem, known = drawn(seed)
     search = Knapsack(*problem, options=Options(max_open_bytes=room))
     assert search.run(Clock()) is Status.SOLVED
@@ -74,7 +75,8 @@ def test_the_least_value_is_found_and_proven_whatever_the_room(seed, room):
     assert len(search.heap) == len(search.stack) == 0
 
 
-def test_bounds_rise_and_objectives_fall_from_record_to_record():
+def test_records_of_the_search_narrow():
+    """From record to record bounds rise and objectives fall."""
     problem, known = drawn(7)
     search = Knapsack(*problem, options=Options(seconds_between_records=-1.0))
     search.run(Clock())
@@ -85,7 +87,8 @@ def test_bounds_rise_and_objectives_fall_from_record_to_record():
 
 
 @pytest.mark.parametrize("room", [1 << 28, 0])
-def test_limits_and_ctrl_c_keep_a_bound_and_a_search_goes_on_after_a_limit(room):
+def test_stopped_search_goes_on(room):
+    """Limits and Ctrl-C keep a bound, and a search goes on after a limit."""
     problem, known = drawn(3)
     options = Options(max_open_bytes=room)
     search = Knapsack(*problem, options=options)
