@@ -107,6 +107,19 @@ def test_features_far_from_zero_are_proven(seed):
     assert found.objective == pytest.approx(best, rel=3e-6)
 
 
+def test_repeated_samples_share_their_multipliers(rng):
+    """Equal samples are solved as one, and share its multipliers in proportion to their costs."""
+    X, y, _ = clusters(24, 3, 1, widen=1.8)
+    rows = np.repeat(np.arange(24), rng.integers(1, 4, 24))
+    C = rng.uniform(0.5, 2.0, len(rows))
+    found = solve_cpm_global(X[rows], y[rows], C, 2)
+    alpha = found.duals["margin"]
+    assert cpm.recover(X[rows], y[rows], alpha)["W"] == pytest.approx(found["W"], abs=1e-6)
+    assert (alpha <= C[:, None] * (1 + 1e-12)).all()
+    merged = solve_cpm_global(X, y, np.bincount(rows, C), 2)
+    assert found.objective == pytest.approx(merged.objective, rel=2e-6)
+
+
 def test_seed_determines_the_search():
     """The same seed makes the same nodes, faces and bound."""
     X, y, _ = clusters(40, 3, 11, widen=1.8)

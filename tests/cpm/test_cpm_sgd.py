@@ -210,7 +210,7 @@ def test_faces_reach_optimum_of_their_assignment(seed):
 
 
 def test_cost_is_repetition():
-    """A cost twice as high is a sample twice as often, which tests/methods cannot see of a random order."""
+    """A cost twice as high is a sample twice as often."""
     X, y, _ = clusters(60, 2, 0, widen=1.5)
     repeats = np.random.default_rng(0).integers(1, 4, 60)
     rows = np.repeat(np.arange(60), repeats)

@@ -212,41 +212,6 @@ def test_elite_share_is_rounded_up(n_samples, rho, elite):
     assert found.history[0]["elite_threshold"] == elite - 1
 
 
-class Mirrored(np.random.Generator):
-    """Draws as seen in a mirror, for some coordinates. Of U on [0, 1) it makes 1 - U, which is exact."""
-
-    def __new__(cls, seed, flipped):
-        made = super().__new__(cls, np.random.PCG64(seed))
-        made.flipped = flipped
-        return made
-
-    def __init__(self, seed, flipped):
-        super().__init__(np.random.PCG64(seed))
-        self.flipped = flipped
-
-    def random(self, size):
-        drawn = super().random(size)
-        return np.where(self.flipped, 1 - drawn, drawn)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_coordinates_may_be_negated(seed):
-    """A score of negated coordinates, with mirrored draws, has the mirrored course."""
-    score, flipped = rugged(20, seed), np.random.default_rng(seed).random(20) < 0.5
-    p0 = np.random.default_rng(seed + 1).uniform(0.2, 0.8, 20)
-    seen, mirrored = Recorder(score), Recorder(lambda pattern: score(pattern ^ flipped))
-    plain = cross_entropy_minimize(seen, 20, p0=p0, random_state=np.random.Generator(np.random.PCG64(seed)))
-    turned = cross_entropy_minimize(
-        mirrored, 20, p0=np.where(flipped, 1 - p0, p0), random_state=Mirrored(seed, flipped)
-    )
-    assert (np.array(seen.asked) == np.array(mirrored.asked) ^ flipped).all()
-    columns = ("best", "elite_threshold", "evaluations")
-    assert course(plain, *columns) == course(turned, *columns)
-    assert (turned.pattern == plain.pattern ^ flipped).all()
-    assert turned.p == pytest.approx(np.where(flipped, 1 - plain.p, plain.p), abs=1e-12)
-    assert plain.iterations > 5
-
-
 @pytest.mark.parametrize(
     "transformation", [lambda v: 3.0 * v - 1e6, lambda v: v**3, lambda v: np.exp(v / 500)]
 )
