@@ -175,6 +175,21 @@ def test_scores_set_aside_are_updated():
         assert point.g == pytest.approx(K @ beta)
 
 
+def test_violating_samples_are_activated():
+    """Samples set aside become active again if they violate optimality by more than the tolerance."""
+    point, K, beta = point_of(1.2)
+    point.set_point(beta, K @ beta)
+    point.cache.set_active(np.arange(0, 40, 2))
+    assert not point.unshrink(2.0 * point.violation())
+    assert len(point.cache.active) == 20
+    assert point.unshrink(1e-3)
+    rise, fall, m, M = point.derivatives()
+    violating = np.flatnonzero((rise >= M) | (fall <= m))
+    assert set(violating) | set(range(0, 40, 2)) == set(point.cache.active)
+    point.activate_all()
+    assert not point.unshrink(1e-3)
+
+
 def test_values_follow_point_and_program():
     """Objective, bound and intercept are cached, and computed anew for another beta, g or program."""
     point, K, beta = point_of(1.2)

@@ -15,7 +15,7 @@ from polyopt.certificates import Claim
 from polyopt.sparse.certificate import certify_l0
 from polyopt.sparse.pattern_lp import CutPool, PatternLP
 
-KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
+KERNELS = ["rbf", "indefinite", "rectangular"]
 
 
 # -- the program of a pattern --------------------------------------------------------------
@@ -27,7 +27,7 @@ def test_pattern_value_equals_scipy(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, prepared = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
-    for batch in (patterns(p, 15, seed=1), late(p, 15, seed=2)):
+    for batch in (patterns(p, 8, seed=1), late(p, 8, seed=2)):
         prepared.prepare(batch)
         for sigma in batch:
             expected = scipy_value(*arguments, sigma)
@@ -46,7 +46,7 @@ def test_pattern_equals_the_modelling_language(kernel):
     K, y, C, w, t = arguments = problem(kernel)
     lp = PatternLP(as_l0_data(*arguments))
     program = l0.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
-    for sigma in patterns(K.shape[1], 15, seed=4):
+    for sigma in patterns(K.shape[1], 6, seed=4):
         found = lp.solve(sigma)
         assert found.value == pytest.approx(program.set(sigma=sigma).solve().objective, rel=1e-8, abs=1e-8)
         proof = certify_l0(K, y, C, alpha=found.alpha, b=found.b, weights=w, centres=t, u=found.u)
@@ -82,7 +82,7 @@ def test_pruning_keeps_the_loss(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, rng, dropped = PatternLP(as_l0_data(*arguments)), np.random.default_rng(6), 0
-    for sigma in patterns(p, 30, seed=6):
+    for sigma in patterns(p, 15, seed=6):
         whole = lp.solve(sigma)
         kept = lp.data.support(whole.alpha)
         pruned = lp.solve(kept)
@@ -275,7 +275,7 @@ def test_cuts_are_valid_and_tight(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, pool = PatternLP(as_l0_data(*arguments)), CutPool(as_l0_data(*arguments))
-    seen, new = patterns(p, 40, seed=7), patterns(p, 25, seed=8)
+    seen, new = patterns(p, 30, seed=7), patterns(p, 10, seed=8)
     for sigma in seen:
         found = lp.solve(sigma)
         pool.add(*found.cut)

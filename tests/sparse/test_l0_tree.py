@@ -77,7 +77,7 @@ def medium(n=24):
 def test_node_bound_is_its_program(kernel):
     """The bound of a node is the value of its program, by the pivots and by HiGHS, at any scale."""
     data, rng = data_of(kernel, 40), np.random.default_rng(1)
-    for turn in range(25):
+    for turn in range(12):
         scaled = as_l0_data((1.0, 30.0, 0.01)[turn % 3] * data.K, data.y, data.C, data.weights, data.centres)
         of, fixed = problem_of(scaled), marks(len(data.centres), rng)
         a, u = node_optimum(of, fixed)
@@ -91,7 +91,7 @@ def test_any_multipliers_bound_a_node(kernel):
     """No multipliers prove more of a node than the least score of its patterns."""
     data, patterns, values = scores(kernel)
     rng, of = np.random.default_rng(2), problem_of(data)
-    for _ in range(60):
+    for _ in range(30):
         fixed = marks(len(data.centres), rng)
         within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
         own, other = planted(data, fixed)[1], planted(data, marks(len(data.centres), rng))[1]
@@ -210,7 +210,7 @@ def test_failed_pivots_leave_a_bound(monkeypatch, share, times, status):
 def test_tree_solves_tiny_degenerate_problems():
     """On tiny problems with ties the score is the least of all patterns."""
     rng = np.random.default_rng(16)
-    for _ in range(80):
+    for _ in range(60):
         data = tiny(rng)
         found = solve_l0_tree(data)
         model, p = PatternLP(data), len(data.centres)
