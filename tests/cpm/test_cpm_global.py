@@ -336,6 +336,25 @@ def test_moves_stay_within_the_boxes(rng):
 # -- limits --------------------------------------------------------------------------------
 
 
+TREE_ALONE = Options(seconds_between_records=-1.0, max_samples_prices=0)
+PRICES_FIRST = Options(min_assignments_prices=1, work_before_prices=0)
+
+
+def interrupted_search(X, y, options):
+    """A search that Ctrl-C ends at its fourth record."""
+    told = []
+
+    def interrupt(record):
+        told.append(record)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    with records_to(interrupt):
+        found = solve_cpm_global(X, y, 1.0, 3, options=options)
+    assert found.status is Status.INTERRUPTED
+    return found
+
+
 def test_limits_keep_a_valid_bound():
     """A limit of nodes or seconds, or Ctrl-C, keeps a point and a bound of the whole problem."""
     X, y, _ = clusters(40, 3, 10, widen=1.8)
@@ -347,22 +366,12 @@ def test_limits_keep_a_valid_bound():
     timed = solve_cpm_global(X, y, 1.0, 3, time_limit=0.0)
     assert timed.status is Status.TIME_LIMIT
 
-    told = []
-
-    def interrupt(record):
-        told.append(record)
-        if len(told) == 20:
-            raise KeyboardInterrupt
-
-    tree_alone = Options(seconds_between_records=-1.0, max_samples_prices=0)
-    with records_to(interrupt):
-        stopped = solve_cpm_global(X, y, 1.0, 3, options=tree_alone)
-    assert stopped.status is Status.INTERRUPTED
-    for solution in (limited, timed, stopped):
+    stopped = [interrupted_search(X, y, options) for options in (TREE_ALONE, PRICES_FIRST)]
+    for solution in (limited, timed, *stopped):
         assert solution.bound <= whole.objective * (1 + 1e-9)
         assert whole.bound <= solution.objective * (1 + 1e-9)
         assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], 1.0))
-    assert min(limited.bound, stopped.bound) > 0.5 * whole.objective
+    assert min(limited.bound, stopped[0].bound) > 0.5 * whole.objective
 
 
 def test_records_narrow_the_gap():

@@ -12,6 +12,7 @@ from helpers.cpm import LOSSES, clusters
 from formulations import cpm
 from formulations.language.solution import Solution, Status
 from formulations.language.toy_data import two_blobs
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
@@ -151,6 +152,23 @@ def test_interruption_ends_the_starts():
     assert [r["start"] for r in stopped.history] == [0] * 5 + [1] * 2
 
 
+@pytest.mark.parametrize(("call", "count"), [(0, 0), (2, 2)])
+def test_interruption_between_runs_keeps_them(call, count):
+    """Ctrl-C between runs keeps the runs so far, and passes if there is none."""
+
+    def run(number, time_left):
+        if number == call:
+            raise KeyboardInterrupt
+        return Solution(Status.CONVERGED, {"x": np.array(number)}, {}, float(number), None, "by hand")
+
+    if count == 0:
+        with pytest.raises(KeyboardInterrupt):
+            best_of(run, 4)
+    else:
+        found = best_of(run, 4)
+        assert (found.status, found["x"], len(found.runs)) == (Status.INTERRUPTED, 0, count)
+
+
 def test_first_of_tied_runs_is_kept():
     """The first of tied runs is kept, and a time limit ends the runs after the first."""
     values = [3.0, 1.0 + 1e-12, 1.0, 2.0]
@@ -166,6 +184,23 @@ def test_first_of_tied_runs_is_kept():
 
 
 # -- starts from dual ascent ---------------------------------------------------------------
+
+
+def test_interrupted_dual_start_keeps_the_runs(data):
+    """Ctrl-C in the dual ascents that begin the last run keeps the best of the runs before."""
+    X, y, C = data
+    whole = solve_cpm(X, y, C, Settings(3, "exact", n_init=2), 0)
+    first, told = sum(len(run.history) for run in whole.runs[:2]), []
+
+    def interrupt(record):
+        told.append(record)
+        if len(told) == first + 1:
+            raise KeyboardInterrupt
+
+    with records_to(interrupt):
+        found = solve_cpm(X, y, C, Settings(3, "exact", n_init=2), 0)
+    assert (found.status, len(found.runs)) == (Status.INTERRUPTED, 2)
+    assert found.objective == pytest.approx(min(run.objective for run in whole.runs[:2]), rel=1e-9)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

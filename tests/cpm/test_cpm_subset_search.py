@@ -15,6 +15,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import natural_assignment
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate_restricted import bound_of_tree, certify_cpm_subset
 from polyopt.cpm.few_feature_face import SubsetFace
@@ -208,3 +209,21 @@ def test_limits_of_rounds_keep_a_bound():
     over = solve_cpm_subset(X, y, C, 2, 2, n_init=2, time_limit=0.0)
     assert over.status is Status.TIME_LIMIT
     assert over["W"].shape == (2, 7)
+
+
+def test_interrupted_proof_keeps_the_alternation():
+    """Ctrl-C in the first round with branch and bound keeps the best of the alternation."""
+    X, y, C = clover(60)
+    whole = solve_cpm_subset(X, y, C, 2, 2, n_init=2)
+    first, told = sum(len(run.history) for run in whole.runs), []
+
+    def interrupt(record):
+        told.append(record)
+        if len(told) == first + 1:
+            raise KeyboardInterrupt
+
+    with records_to(interrupt):
+        found = solve_cpm_subset(X, y, C, 2, 2, n_init=2)
+    assert found.status is Status.INTERRUPTED
+    assert found.objective >= whole.objective * (1 - 1e-9)
+    assert found.objective == pytest.approx(min(run.objective for run in found.runs), rel=1e-9)

@@ -226,16 +226,37 @@ def test_it_continues_after_an_interruption(overlapping):
     assert machine.solve(hinge_families(y, C, 1.3), tol=1e-8).status is Status.SOLVED
 
 
-class Stopping:
-    """The RBF kernel, which a user interrupts at one of its calls."""
+class Faulty:
+    """The RBF kernel, of which some calls are interrupted by the user, or overflow."""
 
-    call, calls = np.inf, 0
+    first, times, calls = np.inf, 1, 0
+
+    def __init__(self, error=None):
+        self.error = error
 
     def __call__(self, A, Z):
         self.calls += 1
-        if self.calls == self.call:
-            raise KeyboardInterrupt
-        return rbf_kernel(A, Z, gamma=RBF.gamma)
+        if not self.first <= self.calls < self.first + self.times:
+            return rbf_kernel(A, Z, gamma=RBF.gamma)
+        if self.error:
+            raise self.error
+        return np.full((A.shape[0], Z.shape[0]), 1e308)
+
+
+@pytest.mark.parametrize("times", [1, 10**6], ids=["once", "always"])
+def test_overflow_restarts_the_run(times, overlapping):
+    """Scores that overflow restart the run once; if they overflow again, it ends at a finite point."""
+    gram, y, C = overlapping
+    kernel, options = Faulty(), Options(max_small_samples=0, max_working_set=40)
+    machine = Decomposition(SampleGram(gram.X, Kernel(kernel)), options=options)
+    kernel.first, kernel.times = kernel.calls + 3, times
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = machine.solve(hinge_families(y, C, 1.2), tol=1e-3)
+    assert np.isfinite([found.objective, found.bound, *found["coef"]]).all()
+    assert found.status is (Status.SOLVED if times == 1 else Status.STALLED)
+    if times == 1:
+        plain = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-3)
+        assert found.bound == pytest.approx(plain.bound, rel=1e-2)
 
 
 @pytest.mark.parametrize("work", [0.0, np.inf], ids=["point of the last evaluation", "scores anew"])
@@ -244,9 +265,9 @@ def test_interrupted_update_leaves_consistent_scores(call, work, overlapping):
     """Ctrl-C while rows are computed, between changes of beta and of its scores, leaves both agreeing."""
     gram, y, C = overlapping
     options = Options(max_working_set=20, sets_per_record=1, max_recovery_work=work)
-    kernel = Stopping()
+    kernel = Faulty(KeyboardInterrupt)
     machine = Decomposition(SampleGram(gram.X, Kernel(kernel)), cache_size=0.2, options=options)
-    kernel.call = kernel.calls + call
+    kernel.first = kernel.calls + call
     found = machine.solve(hinge_families(y, C, 1.3), tol=1e-9)
     assert found.status is Status.INTERRUPTED
     proof = certificate(RBF(gram.X), y, 5.0, 1.3, found)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from formulations.families import hinge_families
 from formulations.language.clock import Clock, OutOfTimeError
@@ -100,6 +101,19 @@ def test_outliers_are_right_in_single_precision(rng):
     assert np.abs(gram.panel(None, np.float32).rows(every) - exact).max() < 1e-5
     X[:150, 0] += 100.0
     assert not SampleGram(X, RBF).is_single()
+
+
+def test_threads_change_no_bit_of_rows(rng):
+    """Rows and their weighted sums are the same bits on one thread and on two."""
+    X, weights, some = rng.normal(size=(9000, 5)), rng.normal(size=300), np.arange(0, 900, 3)
+    answers = []
+    for count in (1, 2):
+        with threadpool_limits(count):
+            rows = RowCache(SampleGram(X, RBF), 64 * 2.0**20, np.float32)
+            rows.fetch(some)
+            answers.append((rows.table[:300].copy(), rows.combine(some, weights)))
+    for one, two in zip(*answers, strict=True):
+        assert np.array_equal(one, two)
 
 
 @given(st.integers(0, 10**6))
