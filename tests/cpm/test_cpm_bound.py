@@ -1,7 +1,5 @@
 """The bound of joint moves on a partial assignment, each of its parts against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import INSIDE, NPOS, WIDTH, add_up, half_assigned

@@ -1,7 +1,5 @@
 """Faces of many starts put together anew: near the optimum from a poor point, and never worse than before."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

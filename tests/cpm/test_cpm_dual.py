@@ -1,7 +1,5 @@
 """The dual coordinate solver of the polytope machine, and alternating minimisation by it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

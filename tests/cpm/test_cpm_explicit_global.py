@@ -1,7 +1,5 @@
 """The optimum over all assignments with a shared slack or a shared margin budget, by the explicit program."""
 
-from __future__ import annotations
-
 import itertools
 
 import cvxpy

@@ -1,7 +1,5 @@
 """The kernels of the polytope machine's faces, each against the formula that it stands for."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The interior point of a face solves the program that is printed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

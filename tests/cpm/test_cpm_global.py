@@ -1,7 +1,5 @@
 """The global optimum of the Convex Polytope Machine: the search, its bound, and independent checks."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

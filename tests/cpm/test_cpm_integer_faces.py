@@ -1,7 +1,5 @@
 """A face of whole numbers: its search against every choice of numbers, and what is printed of it."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Alternating minimisation: the loop, many starts, and the polytope as its problem."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faces at prices of the positives: the bound of one face in a box, and of all faces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import brute_force

@@ -1,7 +1,5 @@
 """A node of branch and bound solved by an interior point: against each face's program, and what is left."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The stochastic solver of the Convex Polytope Machine: Algorithms 1 and 2, taken literally."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

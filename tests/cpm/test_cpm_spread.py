@@ -1,7 +1,5 @@
 """The bound by the spread of the faces: the theorem by every assignment, its convex program, its search."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import cvxpy as cp

@@ -1,7 +1,5 @@
 """Nodes of the spread: the best shares by their theorem and an independent solver, and bounds that rise."""
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 import pytest

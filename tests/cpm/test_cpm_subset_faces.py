@@ -1,7 +1,5 @@
 """A face of few features: Newton's path to given ones, and bounds on all that may still be chosen."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faces of few features: branch and bound against every choice, limits, and rounds that never get worse."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

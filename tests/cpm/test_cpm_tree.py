@@ -1,7 +1,5 @@
 """The parts of a node of the polytope machine's search, each against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, add_up, drawn_node, half_assigned

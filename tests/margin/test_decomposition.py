@@ -1,7 +1,5 @@
 """The decomposition solver: against the explicit dual and libsvm, on degenerate data, and how it ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The start of the decomposition from clusters of samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel rows and the iterate of the decomposition: what is cached, updated and rounded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Pair steps, working sets and the active-set method of the decomposition, each against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The interior-point solver: against the explicit programs, on data of every kind, and at its limits."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

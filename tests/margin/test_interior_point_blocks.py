@@ -1,7 +1,5 @@
 """The interior point on samples in blocks: the optimum of all of them, the same bits whoever holds them."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Three families of rows: one with slack, one with slack that a sample takes no part in, and a bound.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

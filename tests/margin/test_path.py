@@ -1,7 +1,5 @@
 """The path along decreasing bounds, and warm starts: the same solutions as cold ones, for less work."""
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Warnings of a fit that did not reach the optimum."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

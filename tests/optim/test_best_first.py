@@ -1,7 +1,5 @@
 """The one best-first search, on knapsacks that scipy's integer solver knows the answers of."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Coordinate ascent on the faces of a polytope: state against definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import clusters

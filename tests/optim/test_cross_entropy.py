@@ -1,7 +1,5 @@
 """The cross-entropy method for 0-1 problems: what it finds, what it counts, and how it ends."""
 
-from __future__ import annotations
-
 import doctest
 from itertools import product
 from math import inf, nan
@@ -210,27 +208,6 @@ def test_elite_share_is_rounded_up(n_samples, rho, elite):
     values = np.random.default_rng(0).permutation(n_samples)[None]
     found = searched(scripted(values), 60, n_samples=n_samples, rho=rho, max_iter=1)
     assert found.history[0]["elite_threshold"] == elite - 1
-
-
-@pytest.mark.parametrize(
-    "transformation", [lambda v: 3.0 * v - 1e6, lambda v: v**3, lambda v: np.exp(v / 500)]
-)
-def test_only_ranks_of_scores_matter(transformation):
-    """Increasing transformations of the score change no draw."""
-    numbers = 2 ** np.arange(12)
-    order = np.random.default_rng(0).permutation(4096)
-
-    def rank(pattern):  # a score without ties, and with some sense in its leading bits
-        code = int(numbers[pattern].sum())
-        return float(4096 * bin(code ^ 0b101101110010).count("1") + order[code])
-
-    plain = Recorder(rank)
-    other = Recorder(lambda pattern: transformation(rank(pattern)))
-    one, two = (cross_entropy_minimize(score, 12, random_state=3) for score in (plain, other))
-    assert plain.asked == other.asked
-    assert (one.p == two.p).all()
-    assert two.value == transformation(one.value)
-    assert (one.iterations, one.reason) == (two.iterations, two.reason)
 
 
 # -- the cache -------------------------------------------------------------------------------

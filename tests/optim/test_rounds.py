@@ -1,7 +1,5 @@
 """The one loop around faces: what it keeps, when it stops, and how stages follow one another."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

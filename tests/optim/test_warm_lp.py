@@ -1,7 +1,5 @@
 """The linear program that stays in HiGHS: the right answers, warm or cold, and no surprise where it fails."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 

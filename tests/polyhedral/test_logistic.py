@@ -1,7 +1,5 @@
 """Logistic regressions with a ridge: values, slopes, steps, both methods, and how they end."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Logistic polytopes: the smoothed objective, the polish against the explicit program, and certificates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

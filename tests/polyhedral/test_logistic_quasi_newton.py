@@ -1,7 +1,5 @@
 """The compiled descent of logistic polytopes, against the objective and against scipy's L-BFGS-B."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

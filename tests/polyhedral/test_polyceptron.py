@@ -1,7 +1,5 @@
 """The Polyceptron, batch and online: against its formulas, its paper's figures and its invariances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

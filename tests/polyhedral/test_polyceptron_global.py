@@ -1,7 +1,5 @@
 """The exact Polyceptron over all faces and assignments: the integer program, its rows, limits, the claim."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The quadratic model with a penalty: its steps and its optimum, on models drawn at random."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The exact solvers of the L0 machine against all patterns, the modelling language and one another."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The engine of the L0 machine: one program for all patterns, and the bounds it leaves behind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The search for the L0 machine's pattern: never under the optimum, the same on any workers, never killed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """The branch and bound of the L0 machine: what a node proves, and that a search never claims more."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from functools import cache
