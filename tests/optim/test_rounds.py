@@ -5,12 +5,13 @@ import pickle
 import numpy as np
 import pytest
 from helpers.cpm import clusters
+from joblib import parallel_config
 
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution, Status
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.dual import DualProblem
-from polyopt.optim.rounds import DescentProblem, Stage, run_rounds, run_stages
+from polyopt.optim.rounds import DescentProblem, Stage, run_from_many_starts, run_rounds, run_stages
 from polyopt.polyhedral.pc_slp import SuccessiveLP
 from polyopt.polyhedral.plume import PlumeProblem
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
@@ -168,6 +169,18 @@ def test_pickled_problem_goes_on_alike(make):
     arrived = pickle.loads(pickle.dumps(used))
     found = arrived.round(arrived.start(np.random.default_rng(0)), None).point
     assert found["W"] == pytest.approx(expected["W"], abs=1e-6)
+
+
+@pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
+def test_threads_do_not_share_problems(make):
+    """Starts in joblib's threads, each with a copy of the problem, are the starts in one thread."""
+    X, y, _ = clusters(30, 3, 0, widen=1.5)
+    one = run_from_many_starts([Stage(make(X, y, np.ones(30)), 5)], n_init=3, n_jobs=1)
+    with parallel_config("threading"):
+        two = run_from_many_starts([Stage(make(X, y, np.ones(30)), 5)], n_init=3, n_jobs=2)
+    for first, second in zip(one.runs, two.runs, strict=True):
+        assert second.objective == pytest.approx(first.objective, rel=1e-6)
+        assert second["W"] == pytest.approx(first["W"], abs=1e-4)
 
 
 def test_unused_face_clears_the_positives():
