@@ -208,11 +208,11 @@ CHAPTER = Chapter(
         ),
         Item(
             "Tweak: scores are kept",
-            "test_cross_entropy.py::test_no_pattern_is_scored_twice_and_the_counts_are_right",
+            "test_cross_entropy.py::test_no_pattern_is_scored_twice",
         ),
         Item(
             "Tweak: the end, where nothing improves",
-            "test_cross_entropy.py::test_patience_waits_for_the_best_and_for_the_threshold",
+            "test_cross_entropy.py::test_patience_waits_for_best_and_threshold",
         ),
         Item(
             "Feature selection and regression, of which the wrap-up speaks",

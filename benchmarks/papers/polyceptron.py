@@ -137,7 +137,7 @@ CHAPTER = Chapter(
         Claim(
             "section 3.2, (5)",
             "An online step lowers the error of its sample.",
-            "test_polyceptron.py::test_a_pass_is_algorithm_2_sample_by_sample",
+            "test_polyceptron.py::test_pass_is_algorithm_2",
         ),
     ),
     (
@@ -145,8 +145,8 @@ CHAPTER = Chapter(
             "Criterion (3), and its gradient at fixed sets",
             "test_spla1.py::test_criterion_gradient_is_of_the_misclassified",
         ),
-        Item("Algorithm 1, batch", "test_polyceptron.py::test_an_iteration_is_a_step_against_the_gradient"),
-        Item("Algorithm 2, online", "test_polyceptron.py::test_a_pass_is_algorithm_2_sample_by_sample"),
+        Item("Algorithm 1, batch", "test_polyceptron.py::test_iteration_is_gradient_step"),
+        Item("Algorithm 2, online", "test_polyceptron.py::test_pass_is_algorithm_2"),
         Item(
             "The criterion minimised exactly at fixed sets (not in the paper)",
             "test_polyhedral_programs.py::test_primal_equals_dual_within_any_box",

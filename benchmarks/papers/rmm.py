@@ -267,7 +267,7 @@ CHAPTER = Chapter(
             "Slack on the bound (a remark, not investigated there)",
             "test_every_program.py::test_multipliers_are_variables_of_the_other_side",
         ),
-        Item("Warm starts", "test_path.py::test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone"),
+        Item("Warm starts", "test_path.py::test_warm_path_needs_fewer_rows"),
         Item(
             "Majority votes, ties broken at random",
             "rmm_table",

@@ -17,7 +17,9 @@ run is a sequence of stages (:func:`run_stages`), each of which begins at the be
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from threading import get_ident
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -237,19 +239,21 @@ def run_from_many_starts(
     Returns: the best run, as :func:`polyopt.optim.starts.best_of`; ``runs`` has all runs.
     """
     whole("n_init", n_init)
-    problem = stages[0].problem
-    generators = problem.generators(seed, n_init)
+    generators = stages[0].problem.generators(seed, n_init)
+    home = get_ident()
 
     def run(number: int, time_left: float | None) -> Solution:
-        clock = Clock(time_left)
+        clock, own = Clock(time_left), stages
+        if get_ident() != home:  # problems have a state: joblib's threads need their own
+            own = [replace(stage, problem=copy(stage.problem)) for stage in stages]
         random_number = number if first is None else number - 1
         if first is not None and number == 0:
             state = first(clock.left)
         elif last is not None and random_number == n_init:
             state = last(clock.left)
         else:
-            state = problem.start(generators[random_number], clock.left)
-        solution = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
+            state = own[0].problem.start(generators[random_number], clock.left)
+        solution = run_stages(own, state, max_iter=max_iter, time_limit=clock.left)
         if finish is None or solution.status in _STOPPED:
             return solution
         try:

@@ -1,7 +1,5 @@
 """The bound of joint moves on a partial assignment, each of its parts against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import INSIDE, NPOS, WIDTH, add_up, half_assigned
@@ -28,8 +26,8 @@ def made(seed):
 
 @pytest.mark.parametrize("p", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_face_is_shifted_by_half_of_what_pulls_the_same_way(seed, p):
-    """That of p itself is not among them: the products of two different samples are shared."""
+def test_face_is_shifted_by_half_moves(seed, p):
+    """A face is shifted by half of the moves of other samples that have a positive product with p's."""
     rng, moves, others = made(seed)
     v = rng.normal(size=WIDTH)
     wanted = v.copy()
@@ -42,8 +40,8 @@ def test_a_face_is_shifted_by_half_of_what_pulls_the_same_way(seed, p):
 
 @pytest.mark.parametrize("p", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_than_told(seed, p):
-    """Wherever within their blurs the true vectors are: half of each product, by Cauchy and Schwarz."""
+def test_move_is_charged_half_its_products(seed, p):
+    """A move is charged half of each positive product, and its error covers the blurs of both vectors."""
     rng, moves, others = made(seed)
     e, blur = rng.normal(size=WIDTH), 2e-3
     among = others[others != p]
@@ -55,8 +53,8 @@ def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_t
     assert most <= error <= 0.25 + 1.03 * (most - 0.25) + 1e3 * UNIT
 
 
-def test_a_product_of_nothing_still_has_its_rounding():
-    """d units of the two lengths for each, and half of that for half of it, where both are known exactly."""
+def test_zero_product_has_rounding():
+    """A product of exactly known vectors that is 0 errs by half of d units of the two lengths."""
     _, moves, others = made(0)
     moves.joint_e[..., 2], moves.norm_error[:] = 0.0, 0.0
     moves.norm[:] = np.linalg.norm(moves.joint_e, axis=2)
@@ -67,8 +65,8 @@ def test_a_product_of_nothing_still_has_its_rounding():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
-    """Within the boxes, with that of the sample's own opened; to the optimum, or as far as is asked."""
+def test_single_move_raises_the_dual(seed):
+    """A move within the boxes raises the dual by its told gain, to the optimum or the target."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
     n, kept, p, k = len(data.C), caps.copy(), 4, seed % 2
     box = caps[k].copy()
@@ -94,8 +92,8 @@ def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
-    """Each is worth, by the theorem's formula, what it adds; and boxes are left what it does not take."""
+def test_joint_moves_add_up(seed):
+    """By the theorem each joint move adds the same on every face, within what earlier moves leave."""
     rng, data, caps, alpha, W, moves = half_assigned(seed)
     order, faces = rng.permutation(np.arange(2, NPOS)), range(2)
     allowed = np.ones((NPOS, 2), dtype=bool)
@@ -140,8 +138,8 @@ def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(seed):
-    """For the last in order that is what it adds on its face, with its own moves given back to the boxes."""
+def test_cost_beside_others_changes_nothing(seed):
+    """The last sample costs what it adds to the bound, and computing that leaves all moves as they are."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
     order, allowed = np.arange(2, NPOS), np.ones((NPOS, 2), dtype=bool)
     for p in order:
@@ -158,8 +156,8 @@ def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(se
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(seed):
-    """A sum of n products is off by n units of what it adds up; a slope by what its face is; see there."""
+def test_joint_move_has_its_rounding(seed):
+    """Blur and error of a joint move are those of its sums, slopes and face, up to a factor of two."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
     n, p, k = len(data.C), 3, seed % 2
     try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
@@ -179,8 +177,8 @@ def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(see
 
 
 @pytest.mark.parametrize(("n", "d", "size"), [(60, 2, 1e-3), (60, 2, 1e3), (6, 40, 1.0), (6, 40, 1e3)])
-def test_a_dual_value_errs_by_no_less_than_its_roundings_may_and_hardly_more(n, d, size, rng):
-    """n units of the sum, d of the square, and what the face is off; of samples that all pull one way."""
+def test_dual_value_has_its_rounding(n, d, size, rng):
+    """The error of a dual value is that of its sum, its square and its face, up to a factor of two."""
     A = size * rng.uniform(1.0, 2.0, (n, 1)) * rng.normal(size=d)
     data = Samples(A, (A * A).sum(axis=1), np.ones(n), n)
     a, w = rng.uniform(0.2, 1.0, n), np.zeros(d)

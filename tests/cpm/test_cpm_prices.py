@@ -1,7 +1,5 @@
 """Faces at prices of the positives: the bound of one face in a box, and of all faces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import brute_force
@@ -39,7 +37,8 @@ def given_data(seed, n=7):
 
 @settings(max_examples=10)
 @given(st.integers(0, 10**6))
-def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_the_goal(seed):
+def test_box_bound_is_below_its_faces(seed):
+    """No face of a box costs less than its bound, and faces cut off from the box cost the goal."""
     rng, *_, data = given_data(seed)
     box = face_box_for(data)
     prices = rng.choice([0.0, 0.3, 1.0, 5.0, 100.0], len(data.C) - data.inside) * rng.random()
@@ -58,7 +57,8 @@ def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_t
 
 
 @given(st.integers(0, 10**6))
-def test_faces_cost_no_less_than_prices_and_the_least_of_them_prove(seed):
+def test_prices_bound_any_faces(seed):
+    """Prices with the least cost of a face at them bound the cost of all faces."""
     rng, *_, K, data = given_data(seed)
     for _ in range(20):
         prices = rng.uniform(0, 3, len(data.C) - data.inside)
@@ -70,7 +70,8 @@ def test_faces_cost_no_less_than_prices_and_the_least_of_them_prove(seed):
 
 # In the first three a bound that forgets what shrunken boxes left out is above the optimum.
 @pytest.mark.parametrize("seed", [47, 52, 95, 3, 101])
-def test_rounds_of_prices_are_below_the_optimum_of_all_assignments(seed):
+def test_rounds_of_prices_bound_the_optimum(seed):
+    """The bound rises from round to round, and stays below the best of all assignments."""
     rng, X, y, C, K, data = given_data(seed)
     known = brute_force(X, y, C, K)
     # The faces at 0 are the worst incumbent that there is.
@@ -85,7 +86,8 @@ def test_rounds_of_prices_are_below_the_optimum_of_all_assignments(seed):
         assert search.best.limits[0] >= known * (1 - 1e-9)
 
 
-def test_overlapping_samples_are_proven_by_prices_alone():
+def test_prices_alone_prove_overlapping_samples():
+    """Overlapping samples are proven by prices without a partial assignment, and no face costs less."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1.0, -1.0)
@@ -104,7 +106,8 @@ def test_overlapping_samples_are_proven_by_prices_alone():
         assert w @ w + np.where(y > 0, np.minimum(hinge, price), hinge).sum() >= least * (1 - 1e-9)
 
 
-def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_it(tmp_path):
+def test_bound_at_prices_names_them(tmp_path):
+    """A certificate at prices names them, and is saved only if a small tree proves the bound."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1, -1)
@@ -125,7 +128,8 @@ def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_i
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed):
+def test_prices_first_find_the_optimum(seed):
+    """A search that begins with prices has the best of all assignments."""
     _, X, y, C, K, _ = given_data(seed, 6)
     options = Options(min_assignments_prices=1, work_before_prices=0)
     both = solve_cpm_global(X, y, C, K, tol=1e-5, options=options)
@@ -136,25 +140,10 @@ def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed):
     assert both.objective - both.bound <= 1e-5 * both.objective
 
 
-def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
-    run_round, seen = PriceSearch.run_round, []
-
-    def interrupted(self, clock):
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        seen.append(run_round(self, clock))
-
-    monkeypatch.setattr(PriceSearch, "run_round", interrupted)
-    X = np.random.default_rng(5).normal(size=(60, 2))
-    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
-    found = solve_cpm_global(X, y, 1.0, 3)
-    assert found.status is Status.INTERRUPTED
-    assert 0 < found.bound < found.objective
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e7, 1e-6])
 @pytest.mark.parametrize(("faces", "npos", "K"), [(1, 1, 2), (2, 5, 2), (12, 9, 3), (25, 30, 4)])
-def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
+def test_prices_solve_the_location_program(faces, npos, K, scale):
+    """Prices and weights are dual and primal optima of the location program that scipy solves."""
     rng = np.random.default_rng(faces)
     own, hinges = rng.uniform(1, 3, faces) * scale, np.maximum(rng.normal(size=(faces, npos)), 0) * scale
     found = location_prices(own, hinges, K, 1e-9)
@@ -171,7 +160,8 @@ def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
     assert found.weights.sum() == pytest.approx(K)
 
 
-def test_equal_faces_are_kept_once_and_an_infinite_cost_has_no_prices():
+def test_equal_columns_are_kept_once():
+    """Equal faces are kept once, and a face of infinite cost has no prices."""
     rng, *_, K, data = given_data(5)
     columns = Columns(data, Best(np.zeros((K, data.A.shape[1])), np.array([np.inf, np.inf, 0.0])), 1e-9, 1e-9)
     w = rng.normal(size=data.A.shape[1])
@@ -182,7 +172,8 @@ def test_equal_faces_are_kept_once_and_an_infinite_cost_has_no_prices():
     assert location_prices(np.array([1.0, np.inf]), np.ones((2, 1)), 2, 1e-9) is None
 
 
-def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound():
+def test_many_samples_are_bounded_by_prices():
+    """Beyond the tree's sizes, prices prove the optimum, and limits keep a valid bound."""
     rng = np.random.default_rng(8)
     X = np.round(3 * rng.normal(size=(520, 1))) / 3
     y = np.where((abs(X[:, 0]) > 1) ^ (rng.random(520) < 0.2), 1.0, -1.0)

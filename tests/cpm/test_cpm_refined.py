@@ -1,14 +1,11 @@
 """A node of branch and bound solved by an interior point: against each face's program, and what is left."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from formulations import cpm
 from formulations.language.clock import Clock
 from formulations.polytope import objective
-from polyopt.cpm.global_search import face as faces
 from polyopt.cpm.global_search.assignment_tree import node_for, refine
 from polyopt.cpm.global_search.face import Best, Samples
 
@@ -27,7 +24,8 @@ def begun(assigned, seed=0, away=500.0):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_assigned_the_bound_is_the_faces_optimum_and_the_point_costs_what_is_said(seed):
+def test_leaf_has_the_faces_optimum(seed):
+    """With all positives assigned, the bound is the optimum of the faces, and the incumbent has its cost."""
     X, y, data, node, best = begun([0, 0, 1, 1], seed)
     bound, base, branch = refine(data, best, node, 0.0, 2, Clock(None))
     optimum = sum(cpm.face(X, y, costs).solve().objective for costs in node.caps)
@@ -41,7 +39,8 @@ def test_all_assigned_the_bound_is_the_faces_optimum_and_the_point_costs_what_is
     assert 0.0 < error < 1e-3 * optimum
 
 
-def test_what_is_known_of_a_node_and_of_the_incumbent_is_not_lost():
+def test_known_bound_and_incumbent_stay():
+    """A larger bound and a cheaper incumbent, once known, are kept."""
     _, _, data, node, best = begun([0, 0, 1, 1])
     best.limits[:] = 1e-3, np.inf, 7.0  # no point can be so cheap
     bound, base, _ = refine(data, best, node, 1e6, 2, Clock(None))
@@ -50,7 +49,8 @@ def test_what_is_known_of_a_node_and_of_the_incumbent_is_not_lost():
     assert not best.W.any()
 
 
-def test_a_face_that_is_not_offered_is_like_the_last_that_is():
+def test_unused_faces_copy_the_last():
+    """A face that is not in use is a copy of the last one in use."""
     _, _, data, node, best = begun([0, 0, 0, 0])
     node.caps[1] = node.caps[0]
     bound, _, _ = refine(data, best, node, 0.0, 1, Clock(None))
@@ -61,8 +61,8 @@ def test_a_face_that_is_not_offered_is_like_the_last_that_is():
     assert bound == pytest.approx(2.0 * one.solve().objective, rel=1e-6)
 
 
-def test_the_positive_to_branch_on_is_the_dearest_that_is_left():
-    """Faces of negatives alone have positives left at their full cost, which is what the bound lacks."""
+def test_dearest_positive_is_branched_on():
+    """The unassigned positive with the largest cost is branched on."""
     _, _, data, node, best = begun([-1, -1, -1, -1], away=0.0)
     data.C[4:] = 10.0, 40.0, 20.0, 30.0
     bound, _, branch = refine(data, best, node, 0.0, 2, Clock(None))
@@ -71,23 +71,9 @@ def test_the_positive_to_branch_on_is_the_dearest_that_is_left():
     assert bound < best.limits[0]
 
 
-def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
+def test_last_positive_is_branched_on():
+    """A single unassigned positive is branched on."""
     _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
     _, base, branch = refine(data, best, node, 0.0, 2, Clock(None))
     assert base > 0.5 * best.limits[0]
     assert branch == 3
-
-
-def test_multipliers_beyond_their_caps_are_not_believed(monkeypatch):
-    _, _, data, node, best = begun([0, 0, 1, 1], away=0.0)
-    optimum = refine(data, best, node, 0.0, 2, Clock(None))[0]
-    usual = faces.FixedAssignmentSolver.solve
-
-    def boastful(solver, gap, clock):
-        usual(solver, gap, clock)
-        solver.alpha = 1.001 * solver.alpha
-
-    monkeypatch.setattr(faces.FixedAssignmentSolver, "solve", boastful)
-    node.alpha[:] = 0.0
-    assert refine(data, best, node, 0.0, 2, Clock(None))[0] <= optimum * (1.0 + 1e-9)
-    assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()

@@ -1,7 +1,5 @@
 """The bound by the spread of the faces: the theorem by every assignment, its convex program, its search."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import cvxpy as cp
@@ -46,7 +44,8 @@ def proven_of(ground, spread):
 
 
 @given(st.integers(0, 10**6))
-def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_proven(seed):
+def test_multipliers_bound_every_subset(seed):
+    """For any positives on a face its multipliers are feasible, and worth the proven bound."""
     ground, given_ = a_face(seed)
     proven, kept = proven_of(ground, given_)
     assert ((kept.beta >= 0) & (kept.beta <= ground.B)).all()
@@ -64,7 +63,8 @@ def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_pro
     assert 1 - 1e-8 <= np.linalg.eigvalsh(matrix)[-1] <= 1 or not kept.e.any()
 
 
-def test_with_more_features_than_samples_a_step_is_that_in_all_coordinates():
+def test_wide_samples_take_equal_steps():
+    """With more features than samples, a step in a copy is that in all coordinates."""
     ground, given_ = a_face(5)
     assert ground.A.shape == (6, 14)
     inside = interior(ground, given_, 1e-3 * ground.C)
@@ -86,7 +86,8 @@ def search_from(data, K, cost, W=None):
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_the_root_comes_to_its_convex_program(K):
+def test_root_reaches_its_convex_program(K):
+    """The bound of the root comes within 3 % of its semidefinite program, and not above it."""
     X, y, data = overlapping(K)
     P, N = np.c_[X[y > 0], np.ones(7)], np.c_[X[y < 0], np.ones(7)]
     own, F, G = (
@@ -116,7 +117,8 @@ def test_the_root_comes_to_its_convex_program(K):
 
 @settings(max_examples=6)
 @given(st.integers(0, 10**6))
-def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
+def test_spread_is_below_the_optimum(seed):
+    """Step by step the bound rises and stays below the optimum, which the search by itself finds too."""
     rng = np.random.default_rng(seed)
     n, d, K = 6 + seed % 4, 1 + seed % 4, 2 + seed % 3
     X = (
@@ -138,7 +140,8 @@ def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
     assert not search.is_done or search.best.limits[0] <= known.objective * (1 + 2e-6)
 
 
-def test_coordinates_never_lower_what_they_raise():
+def test_coordinate_steps_raise_the_barrier():
+    """No step lowers the dual with its barrier, and no change of one multiplier raises it at the end."""
     ground, _ = a_face(7)
     start = Multipliers(
         0.5 * ground.C, np.zeros((5, 6)), 0.1 * ground.B, 0.1 * ground.B[:, None] * ground.P, np.full(5, 1e4)
@@ -179,7 +182,8 @@ def test_coordinates_never_lower_what_they_raise():
     np.testing.assert_allclose(start.e, start.beta[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
 
 
-def test_it_may_prove_the_optimum_by_itself():
+def test_spread_proves_beside_the_tree():
+    """With a turn for each node of the tree, the spread ends the search at the same optimum."""
     X, y, _ = overlapping(3, n=30, d=6)
     known = solve_cpm_global(X, y, 1.0, 2)
     found = solve_cpm_global(X, y, 1.0, 2, options=Options(turn=0))  # a turn for each node of the tree
@@ -187,7 +191,8 @@ def test_it_may_prove_the_optimum_by_itself():
     np.testing.assert_allclose([found.objective, found.bound], known.objective, rtol=2e-6)
 
 
-def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
+def test_many_samples_are_bounded_by_spread():
+    """Beyond the tree's sizes, the root of the spread bounds the optimum, and further nodes no less."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(520, 5))
     y = np.where(np.arange(520) < 40, 1.0, -1.0)
@@ -201,8 +206,8 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-3])
-def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
-    """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
+def test_face_bound_is_the_theorem(monkeypatch, share):
+    """With a rounding of a thousandth per operation, the bound is the theorem's less its rounding."""
     monkeypatch.setattr("polyopt.cpm.global_search.spread.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
     (n, d), p = ground.A.shape, len(ground.shares)
@@ -234,7 +239,8 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
     assert proven.error == pytest.approx(wanted, rel=1e-8)
 
 
-def test_multipliers_without_room_are_shrunk_into_their_boxes_and_little_more():
+def test_multipliers_are_shrunk_into_boxes():
+    """Multipliers beyond their caps are shrunk into them, and by hardly more."""
     ground, given_ = a_face(5)
     large = given_._replace(a=0.25 * ground.C, delta=10.0 * (1.0 + np.abs(given_.delta)) * ground.C)
     _, kept = proven_of(ground, large._replace(beta=3.0 * ground.B))

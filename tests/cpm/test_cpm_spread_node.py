@@ -1,7 +1,5 @@
 """Nodes of the spread: the best shares by their theorem and an independent solver, and bounds that rise."""
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -42,7 +40,8 @@ def means(fixed, share):
 
 
 @given(st.integers(0, 10**6))
-def test_no_shares_prove_more_than_any_shares_cost_and_the_best_do_prove_that(seed):
+def test_best_shares_close_the_gap(seed):
+    """No shares prove more than other shares cost, and the best shares prove their own cost."""
     fixed, share = fixed_multipliers(seed)
     other = fixed_multipliers(seed + 1)[1]
     other = np.where(fixed.allowed, other + 0.01, 0.0)
@@ -62,7 +61,8 @@ def test_no_shares_prove_more_than_any_shares_cost_and_the_best_do_prove_that(se
     assert not share[~fixed.allowed].any()
 
 
-def test_the_best_shares_are_those_of_the_convex_program():
+def test_best_shares_are_of_convex_program():
+    """The best shares have the optimum of the convex program."""
     fixed, share = fixed_multipliers(4, faces=2, p=6)
     z = cp.Variable(share.shape, nonneg=True)
     terms = [cp.quad_form(z[k], np.diag(fixed.length[k]) - fixed.e[k] @ fixed.e[k].T, assume_PSD=True)
@@ -76,7 +76,8 @@ def test_the_best_shares_are_those_of_the_convex_program():
     assert means(fixed, share)[0] == pytest.approx(known, rel=1e-6)
 
 
-def test_a_face_that_stands_for_two_has_the_shares_of_both():
+def test_double_face_shares_like_two():
+    """A face of multiplicity two has the cost and bound of two equal faces."""
     fixed, _ = fixed_multipliers(8, faces=2)
     fixed.allowed[:] = True
     alike = FixedMultipliers(*(part[[0, 1, 1]] for part in fixed[:3]), np.ones(3), fixed.allowed[[0, 1, 1]])
@@ -126,8 +127,8 @@ def test_a_node_proves_more_than_its_parent(K):
     assert bounds[-1] <= search.best.limits[0]
 
 
-def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():
-    """A step on these has a matrix without an inverse."""
+def test_singular_steps_keep_the_bound():
+    """Costs and features far apart, whose steps have singular matrices, leave a bound below the optimum."""
     rng = np.random.default_rng(5000009)
     X = 1e6 * rng.normal(size=(10, 6))
     y, C = rng.choice([-1.0, 1.0], 10), rng.choice([0.5, 1.0, 30.0, 1e6], 10)

@@ -1,7 +1,5 @@
 """Faces of few features: branch and bound against every choice, limits, and rounds that never get worse."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -15,8 +13,8 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import natural_assignment
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
-from polyopt.cpm import few_features as subset
 from polyopt.cpm.certificate_restricted import bound_of_tree, certify_cpm_subset
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_feature_tree import SubsetSearch, swap_features
@@ -41,7 +39,8 @@ def data():
 
 
 @pytest.mark.parametrize(("s", "C"), [(1, 1.0), (2, 0.05), (3, 1.0), (7, 1.0)])
-def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, C):
+def test_search_finds_the_best_features(data, s, C):
+    """The search has the best of all choices of features, and its tree proves it."""
     X, y, c = data
     face = SubsetFace(X, y, C * c, s)
     search, status = search_subset(face)
@@ -56,8 +55,8 @@ def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, C):
 
 @pytest.mark.parametrize("s", [1, 2, 3, 7])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_with_signs_the_search_finds_the_best_choice_and_its_certificate_is_optimal(seed, s):
-    """The least of the explicit programs of all choices; without its tree the point is not refuted."""
+def test_search_with_signs_is_optimal(seed, s):
+    """With signs the search has the least explicit program of all choices, and its certificate is optimal."""
     rng = np.random.default_rng(seed)
     X, y = two_blobs(n=40, m=7, seed=seed)
     X, c = X @ (np.eye(7) + 0.4 * rng.normal(size=(7, 7))), rng.uniform(0.2, 2.0, 40)
@@ -88,6 +87,7 @@ def test_with_signs_the_search_finds_the_best_choice_and_its_certificate_is_opti
 
 
 def test_alternation_with_few_features_keeps_the_signs():
+    """Alternation with few features keeps the signs, with a proof of its assignment."""
     X, y = two_blobs(n=60, m=6, seed=3)
     signs = np.array([1, 1, -1, 0, 0, -1])
     penalty = FacePenalty.of(6, signs=signs)
@@ -108,7 +108,8 @@ def test_alternation_with_few_features_keeps_the_signs():
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0.01, 1.0, 50.0]))
-def test_on_degenerate_data_the_bound_is_one(seed, s, C):
+def test_degenerate_data_have_a_bound(seed, s, C):
+    """With equal features the bound is below the best choice, which the search finds."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-1, 2, size=(9, 4)).astype(float)
     X[:, 3] = X[:, 0]  # two choices of one cost
@@ -122,7 +123,8 @@ def test_on_degenerate_data_the_bound_is_one(seed, s, C):
     assert bound_of_tree(cpm.lift(X), y, c, s, search.tree, None) <= least * (1 + 1e-12)
 
 
-def test_a_search_that_is_cut_short_has_a_bound_and_a_tree_for_it(data):
+def test_stopped_search_has_a_tree(data):
+    """A search at its limit has the best face so far, and a tree that proves its bound."""
     X, y, c = data
     face = SubsetFace(X, y, c, 3)
     whole, _ = search_subset(face)
@@ -137,24 +139,8 @@ def test_a_search_that_is_cut_short_has_a_bound_and_a_tree_for_it(data):
     assert over.bound <= whole.best.objective
 
 
-def test_ctrl_c_keeps_the_best_face_and_the_bound(data, monkeypatch):
-    X, y, c = data
-    face, usual, calls = SubsetFace(X, y, c, 3), SubsetFace.relax, []
-
-    def interrupted(self, *arguments, **named):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return usual(self, *arguments, **named)
-
-    monkeypatch.setattr(SubsetFace, "relax", interrupted)
-    search, status = search_subset(face)
-    assert status is Status.INTERRUPTED
-    assert search.best is not None
-    assert 0 < search.bound <= best_of_all(face)
-
-
-def test_swaps_find_what_a_poor_start_lacks():
+def test_swaps_improve_a_poor_start():
+    """Swaps of features find the three useful ones from a start without any."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 30))
     y = np.sign(X[:, [3, 11, 20]].sum(axis=1) + 0.2 * rng.normal(size=120))
@@ -178,7 +164,8 @@ def clover(n=120, seed=0):
     return X, y, np.full(n, 0.5)
 
 
-def test_rounds_never_raise_the_objective_and_end_proven():
+def test_rounds_end_proven():
+    """No round raises the objective, and each face is the best choice for its samples."""
     X, y, C = clover()
     found = solve_cpm_subset(X, y, C, 3, 2, n_init=3, seed=0)
     assert found.status is Status.CONVERGED
@@ -197,7 +184,8 @@ def test_rounds_never_raise_the_objective_and_end_proven():
     assert W[0] @ W[0] + mask @ hinge == pytest.approx(least, rel=1e-6)
 
 
-def test_a_round_begins_with_the_features_of_the_last_one():
+def test_round_begins_with_last_features():
+    """A round costs no more than the features of the last round do."""
     X, y, C = clover(60, seed=1)
     problem = SubsetProblem(X, y, C, 2, 1)
     W = np.zeros((2, 7))
@@ -210,7 +198,8 @@ def test_a_round_begins_with_the_features_of_the_last_one():
     assert run_rounds(problem, z, max_iter=5).objective <= found.objective * (1 + 1e-9)
 
 
-def test_limits_of_the_whole_keep_a_point_and_its_bound(monkeypatch):
+def test_limits_of_rounds_keep_a_bound():
+    """A limit of nodes or of time keeps a point with its bound."""
     X, y, C = clover(60)
     cut = solve_cpm_subset(X, y, C, 2, 2, n_init=2, max_nodes=1)
     assert cut.status is Status.ITERATION_LIMIT
@@ -218,15 +207,21 @@ def test_limits_of_the_whole_keep_a_point_and_its_bound(monkeypatch):
     over = solve_cpm_subset(X, y, C, 2, 2, n_init=2, time_limit=0.0)
     assert over.status is Status.TIME_LIMIT
     assert over["W"].shape == (2, 7)
-    usual, calls = subset.search_subset, []
 
-    def interrupted(*arguments, **named):
-        calls.append(1)
-        if len(calls) == 9:
+
+def test_interrupted_proof_keeps_the_alternation():
+    """Ctrl-C in the first round with branch and bound keeps the best of the alternation."""
+    X, y, C = clover(60)
+    whole = solve_cpm_subset(X, y, C, 2, 2, n_init=2)
+    first, told = sum(len(run.history) for run in whole.runs), []
+
+    def interrupt(record):
+        told.append(record)
+        if len(told) == first + 1:
             raise KeyboardInterrupt
-        return usual(*arguments, **named)
 
-    monkeypatch.setattr(subset, "search_subset", interrupted)
-    stopped = solve_cpm_subset(X, y, C, 2, 2, n_init=4)
-    assert stopped.status is Status.INTERRUPTED
-    assert np.isfinite(stopped.objective)
+    with records_to(interrupt):
+        found = solve_cpm_subset(X, y, C, 2, 2, n_init=2)
+    assert found.status is Status.INTERRUPTED
+    assert found.objective >= whole.objective * (1 - 1e-9)
+    assert found.objective == pytest.approx(min(run.objective for run in found.runs), rel=1e-9)

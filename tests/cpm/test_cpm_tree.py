@@ -1,7 +1,5 @@
 """The parts of a node of the polytope machine's search, each against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, add_up, drawn_node, half_assigned
@@ -12,7 +10,8 @@ from polyopt.cpm.global_search.face import UNIT, Best, dual_error, dual_value
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_only_positives_that_pay_on_every_face_are_ordered(seed):
+def test_positives_with_cost_are_ordered(seed):
+    """Only unassigned positives with a cost on every allowed face are ordered, each with its least cost."""
     rng, data, node = drawn_node(seed)
     node.W[:] = 0.7 * rng.normal(size=(FACES, WIDTH))
     node.face[:] = np.where(rng.random(NPOS) < 0.3, 0, -1)
@@ -25,8 +24,8 @@ def test_only_positives_that_pay_on_every_face_are_ordered(seed):
 
 
 @pytest.mark.parametrize("used", [2, 3, FACES])
-def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
-    """Each dual is feasible for who is assigned, of the value that it is said to have, and near its best."""
+def test_dual_values_of_faces_add_up(used):
+    """Multipliers are feasible and near their best, their values add up, and unused faces are copies."""
     rng, data, node = drawn_node(1)
     node.face[:] = rng.integers(-1, used - 1, NPOS)
     total, error = solve_faces(data, node, used, 2000, 1e-12)
@@ -46,7 +45,8 @@ def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
     assert least <= error <= least + 10 * UNIT * np.abs(values).sum() < 1e-12 * (1.0 + total)
 
 
-def test_an_incumbent_is_only_replaced_by_a_better_one():
+def test_incumbent_is_replaced_by_better():
+    """Alternation improves the node's faces, and only a better point replaces the incumbent."""
     rng, data, node = drawn_node(2)
     node.W[:] = 0.3 * rng.normal(size=(FACES, WIDTH))
 
@@ -102,8 +102,8 @@ def expected(node, order, costs, opens):
 @pytest.mark.parametrize("opens", [False, True])
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
 @pytest.mark.parametrize("seed", range(3))
-def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens):
-    """And the least of these costs is a bound of what was cut; errors are kept, the largest of them."""
+def test_dear_moves_are_forbidden(seed, share, opens):
+    """A move whose own bound exceeds the cutoff is forbidden; the least such bound and the error are kept."""
     data, best, node, moves, base, order = at_a_node(seed)
     found, off, error = {}, 0.0, 1e-13
     every = [(p, k) for p in order for k in range(2)]
@@ -131,7 +131,8 @@ def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens
 @pytest.mark.parametrize("opens", [False, True])
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
 @pytest.mark.parametrize("seed", range(3))
-def test_moves_that_cost_too_much_together_with_all_others_are_forbidden(seed, share, opens):
+def test_moves_dear_with_others_are_forbidden(seed, share, opens):
+    """A move is forbidden if the bound with all other moves exceeds the cutoff."""
     data, best, node, moves, base, order = at_a_node(seed)
     for p in order:
         for k in range(2):

@@ -32,7 +32,8 @@ def term(data, prices, i, r):
 
 @pytest.mark.parametrize("size", [0.1, 0.6, 3.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
+def test_lines_are_below_their_terms(seed, size):
+    """The line of a sample is below its term in the box, and meets it at the ends that it can."""
     _, data, box, prices = drawn(seed, size)
     before = box.a.copy()
     count = set_up(data, prices, box)
@@ -58,7 +59,8 @@ def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
+def test_sweeps_reach_the_envelopes_optimum(seed):
+    """The bound comes to the optimum of the envelopes, less the rounding of its terms."""
     _, data, box, prices = drawn(seed)
     goal = priced_cost(data, prices, (box.low + box.high) / 2)
     for _ in range(3):  # a cycle must gain a share of what is missing: the nearer the goal, the less
@@ -84,6 +86,7 @@ def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_never_lowers_the_bound(seed):
+    """A sweep keeps the multipliers within their caps and never lowers the bound."""
     _, data, box, prices = drawn(seed, 2.0)
     count = set_up(data, prices, box)
     pull(data, box)
@@ -97,7 +100,8 @@ def test_a_sweep_never_lowers_the_bound(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_left_out_is_what_lies_farther_from_half_the_pull_than_the_rest_allows(seed):
+def test_box_is_shrunk_to_its_radius(seed):
+    """Faces farther from half the pull than the missing bound allows are cut off, and no other."""
     _, data, box, prices = drawn(seed, 4.0)
     proven = bound_box(data, prices, box, np.inf, 0.03)
     low, high, half = box.low.copy(), box.high.copy(), 0.5 * box.v
@@ -114,7 +118,8 @@ def test_what_is_left_out_is_what_lies_farther_from_half_the_pull_than_the_rest_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
+def test_box_is_cut_in_middle_half(seed):
+    """A box is cut within its middle half, and a box of one point is not cut."""
     _, data, box, prices = drawn(seed, 1.5)
     codes = np.full(N, 128, dtype=np.uint8)
     bound, cost, j, at = examine_face_box(data, prices, box, codes, 1e6)
@@ -134,7 +139,8 @@ def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
 
 
 @pytest.mark.parametrize("goal", [100.0, 1e8])
-def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal):
+def test_rounding_of_goal_stays_in_box(goal):
+    """At a goal that is proven, the box keeps the faces that its rounding may hide."""
     _, data, box, _ = drawn(2)
     box.a[:] = 0.0
     box.v[:] = 2.0 * box.w
@@ -144,8 +150,8 @@ def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal
     assert box.w - box.low == pytest.approx(np.sqrt(8.0 * UNIT * goal), rel=1e-6)
 
 
-def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
-    """Beside the sums as fractions, in units of rounding times the sizes that were added up."""
+def test_ends_are_moved_outward():
+    """Ends of the scores are outside rational sums by a unit of rounding per operation."""
     rng, d = np.random.default_rng(4), 60
     data = Samples(rng.normal(size=(3, d)), np.ones(3), np.ones(3), 3)
     box = face_box_for(data)

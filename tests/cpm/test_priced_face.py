@@ -9,7 +9,8 @@ from polyopt.cpm.global_search.prices import priced_face
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_face_is_the_best_for_the_positives_that_gain_by_it_and_no_other_pulls(seed):
+def test_priced_face_is_best_for_gainers(seed):
+    """The face is the best for the negatives and the positives that gain by it, as Nelder and Mead find."""
     rng = np.random.default_rng(seed)
     side = np.where(np.arange(14) < 6, -1.0, 1.0)
     A = np.column_stack([rng.normal(size=(14, 2)) + 0.8 * side[:, None], np.ones(14)]) * side[:, None]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import linprog
 
 from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
 from polyopt.sparse.tree import DEFAULT, L0Tree
@@ -88,3 +91,9 @@ def solve_l0_tree(data, *, start=None, time_limit=None, tol=1e-6, max_nodes=None
     if start is not None:
         search.offer(*start)
     return search.solution(search.run(search.clock, max_nodes))
+
+
+def failed(solution, status=Status.FAILED):
+    """A solution as HiGHS leaves it if it fails, or at a limit far from the optimum."""
+    value = np.nan if status is Status.FAILED else 0.0
+    return replace(solution, status=status, x=value * solution.x, duals=value * solution.duals, warm=False)

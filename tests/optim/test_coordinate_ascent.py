@@ -1,7 +1,5 @@
 """Coordinate ascent on the faces of a polytope: state against definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import clusters
@@ -41,7 +39,8 @@ def run(of, tol):
         of.scan()
 
 
-def test_values_after_a_scan_are_those_of_the_faces(ascent):
+def test_scan_has_values_of_faces(ascent):
+    """After a scan, primal and dual values, scores and losses are those of the faces by definition."""
     of, A, y, C, z = ascent
     run(of, 1e-4)
     primal, dual = values(A, y, C, z, of.W, of.alpha)
@@ -57,7 +56,8 @@ def test_values_after_a_scan_are_those_of_the_faces(ascent):
     ])  # fmt: skip
 
 
-def test_a_face_whose_gap_is_closed_is_left_alone(ascent):
+def test_closed_faces_are_left_alone(ascent):
+    """Only faces whose gap exceeds the tolerance are climbed."""
     of, *_ = ascent
     run(of, 1e-6)
     before = of.alpha.copy()
@@ -73,8 +73,8 @@ def test_a_face_whose_gap_is_closed_is_left_alone(ascent):
     assert set(changed.tolist()) <= {k}
 
 
-def test_a_reassigned_positive_loses_its_multiplier(ascent):
-    """A positive that changes its face takes its multiplier off the old one."""
+def test_reassigned_positive_loses_its_multiplier(ascent):
+    """A positive that changes its face loses its multiplier, and the ascent goes on to the optimum."""
     of, A, y, C, z = ascent
     run(of, 1e-3)
     moved = np.flatnonzero((z == 0) & (of.alpha[:, 0] > 0))[:3]

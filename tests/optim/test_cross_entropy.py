@@ -1,11 +1,8 @@
 """The cross-entropy method for 0-1 problems: what it finds, what it counts, and how it ends."""
 
-from __future__ import annotations
-
 import doctest
 from itertools import product
 from math import inf, nan
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,8 +92,9 @@ def scripted(values):
 # -- what it finds ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_sum_of_costs_has_its_negative_costs_chosen(seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_negative_costs_are_chosen(seed):
+    """Of a sum of costs the negative ones are chosen, and the probabilities say so."""
     score, optimum = separable(40, seed)
     found = cross_entropy_minimize(score, 40, n_samples=200, patience=10, random_state=seed)
     assert (found.pattern == optimum).all()
@@ -126,7 +124,8 @@ def max_cut(seed):
 
 @pytest.mark.parametrize("problem", [knapsack, subset_sum, max_cut])
 def test_small_problems_are_solved_as_by_enumeration(problem):
-    for seed in range(5):
+    """Knapsacks, subset sums and cuts are solved as by enumeration."""
+    for seed in range(3):
         score = problem(seed)
         runs = [cross_entropy_minimize(score, 12, random_state=[seed, run]) for run in range(4)]
         assert min(found.value for found in runs) == least(score, 12)
@@ -134,6 +133,7 @@ def test_small_problems_are_solved_as_by_enumeration(problem):
 
 
 def test_the_printed_quantile_does_not_concentrate():
+    """With the printed quantile 1 - ρ the probabilities do not concentrate, with ρ they do."""
     score = rugged(60, 0)
     settings = {"n_samples": 100, "max_iter": 22, "patience": 22}
     ours = cross_entropy_minimize(score, 60, rho=0.1, **settings)
@@ -144,6 +144,7 @@ def test_the_printed_quantile_does_not_concentrate():
 
 
 def test_features_of_a_regression_are_selected():
+    """The features of a regression are selected by their extended BIC."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 15))
     support = np.isin(np.arange(15), [2, 3, 7, 12])
@@ -164,7 +165,8 @@ def test_features_of_a_regression_are_selected():
 
 
 @pytest.mark.parametrize(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
-def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
+def test_p_moves_to_elite_share(n_samples, rho):
+    """p moves to the share of the elite, ties included, smoothed by beta."""
     settings = {"n_samples": n_samples, "rho": rho, "beta": 0.3, "max_iter": 1}
     p0 = np.linspace(0.2, 0.8, 6)
     found = cross_entropy_minimize(lambda b: int(b.sum()), 6, p0=p0, random_state=5, **settings)
@@ -179,7 +181,8 @@ def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_scores_that_differ_by_rounding_tie(sign):
+def test_scores_within_rounding_tie(sign):
+    """Scores that differ by a solver's rounding tie, with and without screening."""
     noise = np.random.default_rng(0)
 
     def sizes(pattern):
@@ -200,73 +203,18 @@ def test_scores_that_differ_by_rounding_tie(sign):
 @pytest.mark.parametrize(
     ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
 )
-def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
+def test_elite_share_is_rounded_up(n_samples, rho, elite):
+    """The elite are the lowest share of the scores, rounded up."""
     values = np.random.default_rng(0).permutation(n_samples)[None]
     found = searched(scripted(values), 60, n_samples=n_samples, rho=rho, max_iter=1)
     assert found.history[0]["elite_threshold"] == elite - 1
 
 
-class Mirrored(np.random.Generator):
-    """Draws as seen in a mirror, for some coordinates. Of U on [0, 1) it makes 1 - U, which is exact."""
-
-    def __new__(cls, seed, flipped):
-        made = super().__new__(cls, np.random.PCG64(seed))
-        made.flipped = flipped
-        return made
-
-    def __init__(self, seed, flipped):
-        super().__init__(np.random.PCG64(seed))
-        self.flipped = flipped
-
-    def random(self, size):
-        drawn = super().random(size)
-        return np.where(self.flipped, 1 - drawn, drawn)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_coordinate_s_meaning_may_be_turned_around(seed):
-    score, flipped = rugged(20, seed), np.random.default_rng(seed).random(20) < 0.5
-    p0 = np.random.default_rng(seed + 1).uniform(0.2, 0.8, 20)
-    seen, mirrored = Recorder(score), Recorder(lambda pattern: score(pattern ^ flipped))
-    plain = cross_entropy_minimize(seen, 20, p0=p0, random_state=np.random.Generator(np.random.PCG64(seed)))
-    turned = cross_entropy_minimize(
-        mirrored, 20, p0=np.where(flipped, 1 - p0, p0), random_state=Mirrored(seed, flipped)
-    )
-    assert (np.array(seen.asked) == np.array(mirrored.asked) ^ flipped).all()
-    columns = ("best", "elite_threshold", "evaluations")
-    assert course(plain, *columns) == course(turned, *columns)
-    assert (turned.pattern == plain.pattern ^ flipped).all()
-    assert turned.p == pytest.approx(np.where(flipped, 1 - plain.p, plain.p), abs=1e-12)
-    assert plain.iterations > 5
-
-
-@pytest.mark.parametrize(
-    "transformation", [lambda v: 3.0 * v - 1e6, lambda v: v**3, lambda v: np.exp(v / 500)]
-)
-def test_only_the_ranks_of_scores_matter(transformation):
-    numbers = 2 ** np.arange(12)
-    order = np.random.default_rng(0).permutation(4096)
-
-    def rank(pattern):  # a score without ties, and with some sense in its leading bits
-        code = int(numbers[pattern].sum())
-        return float(4096 * bin(code ^ 0b101101110010).count("1") + order[code])
-
-    plain = Recorder(rank)
-    other = Recorder(lambda pattern: transformation(rank(pattern)))
-    one, two = (cross_entropy_minimize(score, 12, random_state=3) for score in (plain, other))
-    assert plain.asked == other.asked
-    assert (one.p == two.p).all()
-    assert two.value == transformation(one.value)
-    assert (one.iterations, one.reason) == (two.iterations, two.reason)
-
-
-# -- seeds and workers -----------------------------------------------------------------------
-
-
 # -- the cache -------------------------------------------------------------------------------
 
 
-def test_no_pattern_is_scored_twice_and_the_counts_are_right():
+def test_no_pattern_is_scored_twice():
+    """No pattern is scored twice, and the evaluations are counted."""
     seen = Recorder(rugged(12, 1))
     found = cross_entropy_minimize(seen, 12, incumbents=np.eye(12, dtype=int)[[0, 1, 0]])
     assert len(seen.asked) == len(set(seen.asked)) == found.evaluations
@@ -278,6 +226,7 @@ def test_no_pattern_is_scored_twice_and_the_counts_are_right():
 
 
 def test_failures_never_win():
+    """Patterns with an infinite score or nan are never the solution."""
     good, _ = separable(16, 3)
 
     def score(pattern):
@@ -300,13 +249,15 @@ def test_failures_never_win():
 
 
 def test_exceptions_pass():
+    """An exception of the score, and a score that is no number, end the search."""
     with pytest.raises(ZeroDivisionError):
         cross_entropy_minimize(lambda pattern: 1 / 0, 5)
     with pytest.raises(TypeError, match="score must return a number, not None"):
         cross_entropy_minimize(lambda pattern: None, 5)
 
 
-def test_where_nothing_has_a_score_that_is_said():
+def test_no_finite_score_is_told():
+    """If no pattern has a finite score, the search says so."""
     found = cross_entropy_minimize(lambda pattern: nan, 30, patience=2, p0=0.4)
     assert found.status is Status.FAILED
     assert found.pattern is None
@@ -328,7 +279,8 @@ def test_fewer_scores_than_elite_places():
 # -- incumbents ------------------------------------------------------------------------------
 
 
-def test_incumbents_come_first_and_are_never_lost():
+def test_incumbents_are_scored_first():
+    """Incumbents are scored first and never lost."""
     score, optimum = separable(100, 0)
     seen = Recorder(score)
     found = cross_entropy_minimize(seen, 100, n_samples=20, max_iter=3, incumbents=[~optimum, optimum])
@@ -347,7 +299,8 @@ def test_incumbents_below_the_threshold_are_elite():
     assert beside.history[0]["elite_threshold"] == alone.history[0]["elite_threshold"]
 
 
-def test_fixed_coordinates_stay_unless_an_incumbent_moves_them():
+def test_fixed_coordinates_stay():
+    """Coordinates of probability 0 or 1 stay unless an incumbent has them otherwise."""
     score = rugged(20, 0)
     p0 = np.where(np.arange(20) < 5, 0.0, np.where(np.arange(20) < 8, 1.0, 0.5))
     seen = Recorder(score)
@@ -364,7 +317,8 @@ def test_fixed_coordinates_stay_unless_an_incumbent_moves_them():
 # -- replacements ----------------------------------------------------------------------------
 
 
-def test_patterns_are_replaced_in_the_elite():
+def test_elite_patterns_are_replaced():
+    """A scorer may replace patterns by better ones, which p and the solution then have."""
     n, keep = 12, np.arange(12) < 6
 
     def score(pattern):
@@ -384,6 +338,7 @@ def test_patterns_are_replaced_in_the_elite():
 @given(st.integers(0, 10_000), st.sampled_from([0.05, 0.1, 0.3]))
 @settings(max_examples=4)
 def test_screening_changes_nothing(seed, rho):
+    """A scorer that leaves out patterns above the threshold changes nothing."""
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
 
@@ -403,7 +358,8 @@ def test_screening_changes_nothing(seed, rho):
 # -- how it ends -----------------------------------------------------------------------------
 
 
-def test_patience_waits_for_the_best_and_for_the_threshold():
+def test_patience_waits_for_best_and_threshold():
+    """Patience counts iterations that lower neither the best score nor the threshold, up to rounding."""
     flat = np.full(4, 9.0)
     falling = [np.r_[1.0, np.full(3, 20.0 - t)] for t in range(6)]  # the best stays, the threshold falls
     rising = [np.r_[0.5, np.full(3, 30.0)]]  # the other way round
@@ -420,14 +376,16 @@ def test_patience_waits_for_the_best_and_for_the_threshold():
     assert found.value == rounding[5][0]
 
 
-def test_an_iteration_that_draws_nothing_new_is_the_last():
+def test_nothing_new_ends_the_search():
+    """An iteration that draws no new pattern is the last."""
     found = cross_entropy_minimize(lambda pattern: 0.0, 3, n_samples=200, patience=50)
     assert found.reason == "an iteration drew no new pattern"
     assert found.evaluations == 8
     assert found.iterations == 2
 
 
-def test_probabilities_at_their_ends_are_the_end():
+def test_extreme_probabilities_end_the_search():
+    """Probabilities within the tolerance of 0 or 1 end the search."""
     score, optimum = separable(10, 0)
     found = cross_entropy_minimize(score, 10, p0=np.where(optimum, 0.9, 0.1), rho=0.01, beta=0.0)
     assert "every probability" in found.reason
@@ -437,34 +395,31 @@ def test_probabilities_at_their_ends_are_the_end():
     assert (fixed.iterations, fixed.evaluations) == (1, 1)
 
 
-def test_the_iteration_limit_is_said():
+def test_iteration_limit_is_told():
+    """The iteration limit is told."""
     found = cross_entropy_minimize(rugged(40, 0), 40, max_iter=3)
     assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, 3)
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_time_limit_keeps_the_best(monkeypatch):
-    """By a clock that goes 2 ms with every score."""
-    hand = [0.0]
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: hand[0]))
-
-    def slow(number):
-        hand[0] += 0.002
-
+def test_time_limit_keeps_the_lowest(ticking):
+    """By a clock that goes 10 ms with every check, the limit keeps the best of all scores so far."""
     score = rugged(40, 0)
-    seen = Recorder(score, slow)
-    found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=0.25)
+    seen = Recorder(score)
+    found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=1.25)
     assert found.status is Status.TIME_LIMIT
-    assert 0.25 <= found.seconds <= 0.251
+    assert 1.25 <= found.seconds <= 1.28
     assert found.value == score(found.pattern) == min(score(np.array(pattern)) for pattern in seen.asked)
     assert len(seen.asked) == found.evaluations
-    least_time = cross_entropy_minimize(Recorder(score, slow), 40, time_limit=1e-9)
+    least_time = cross_entropy_minimize(Recorder(score), 40, time_limit=1e-9)
     assert (least_time.evaluations, least_time.iterations) == (1, 0)
     assert least_time.value == score(least_time.pattern)
 
 
 @pytest.mark.parametrize("when", [1, 2, 30, 160])
-def test_ctrl_c_keeps_the_best(when):
+def test_interruption_keeps_the_lowest(when):
+    """Ctrl-C in a score keeps the best one so far, and passes if there is none."""
+
     def interrupt(number):
         if number == when:
             raise KeyboardInterrupt
@@ -482,7 +437,8 @@ def test_ctrl_c_keeps_the_best(when):
     assert found.iterations == (when - 1) // 100
 
 
-def test_the_history_is_told_as_it_happens():
+def test_history_is_told():
+    """The records that a listener receives are the history, with the entropy of p."""
     told = []
     with records_to(told.append):
         found = cross_entropy_minimize(rugged(20, 0), 20)
@@ -498,43 +454,46 @@ def test_the_history_is_told_as_it_happens():
 # -- nonsense --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n": 0}, "n must be an integer of at least 1, not 0"),
-        ({"n": 2.5}, "n must be an integer"),
-        ({"score": 3}, "score must be callable, not 3"),
-        ({"p0": 1.5}, "p0 must be between 0 and 1"),
-        ({"p0": [0.5, nan, 0.5, 0.5]}, "p0 must be between 0 and 1"),
-        ({"p0": np.zeros(3)}, r"p0 must be a number or of shape \(4,\); its shape is \(3,\)"),
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
-        ({"rho": 0.0}, "rho must be over 0 and at most 1, not 0.0"),
-        ({"rho": 1.1}, "rho must be"),
-        ({"rho": "a"}, "rho must be a number, not 'a'"),
-        ({"beta": 1.0}, "beta must be at least 0 and under 1"),
-        ({"beta": nan}, "beta must be"),
-        ({"patience": 0}, "patience must be an integer of at least 1"),
-        ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
-        ({"tol": 0.5}, "tol must be at least 0 and under 0.5"),
-        ({"time_limit": -1.0}, "time_limit must be seconds, at least 0, or None"),
-        ({"incumbents": [[0, 1]]}, r"incumbents must have shape \(r, 4\)"),
-        ({"incumbents": [0, 1, 0, 1]}, "incumbents must have shape"),
-        ({"incumbents": [[0, 1, 2, 0]]}, "incumbents must hold zeros and ones only"),
-    ],
-)
-def test_nonsense_is_refused(change, message):
+REFUSED = [
+    ({"n": 0}, "n must be an integer of at least 1, not 0"),
+    ({"n": 2.5}, "n must be an integer"),
+    ({"score": 3}, "score must be callable, not 3"),
+    ({"p0": 1.5}, "p0 must be between 0 and 1"),
+    ({"p0": [0.5, nan, 0.5, 0.5]}, "p0 must be between 0 and 1"),
+    ({"p0": np.zeros(3)}, r"p0 must be a number or of shape \(4,\); its shape is \(3,\)"),
+    ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
+    ({"rho": 0.0}, "rho must be over 0 and at most 1, not 0.0"),
+    ({"rho": 1.1}, "rho must be"),
+    ({"rho": "a"}, "rho must be a number, not 'a'"),
+    ({"beta": 1.0}, "beta must be at least 0 and under 1"),
+    ({"beta": nan}, "beta must be"),
+    ({"patience": 0}, "patience must be an integer of at least 1"),
+    ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
+    ({"tol": 0.5}, "tol must be at least 0 and under 0.5"),
+    ({"time_limit": -1.0}, "time_limit must be seconds, at least 0, or None"),
+    ({"incumbents": [[0, 1]]}, r"incumbents must have shape \(r, 4\)"),
+    ({"incumbents": [0, 1, 0, 1]}, "incumbents must have shape"),
+    ({"incumbents": [[0, 1, 2, 0]]}, "incumbents must hold zeros and ones only"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED, ids=lambda each: str(each)[:30])
+def test_argument_out_of_range_is_named(change, message):
+    """An argument out of its range is refused by its name."""
     arguments = {"score": lambda pattern: 0.0, "n": 4, **change}
     with pytest.raises(ValueError, match=message):
         cross_entropy_minimize(**arguments)
 
 
-def test_the_example_is_true():
+def test_documented_example_is_true():
+    """The example in the documentation has the output shown."""
     results = doctest.testmod(cross_entropy)
     assert results.attempted >= 5
     assert results.failed == 0
 
 
-def test_a_score_that_meets_the_lower_bound_ends_the_search(rng):
+def test_meeting_the_lower_bound_ends(rng):
+    """A score that meets the lower bound ends the search at that iteration."""
     weights = rng.integers(1, 20, 12).astype(float)
     goal = weights[:5].sum()
 

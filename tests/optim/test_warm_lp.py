@@ -1,7 +1,5 @@
 """The linear program that stays in HiGHS: the right answers, warm or cold, and no surprise where it fails."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
@@ -55,14 +53,15 @@ def lagrangian_bound(cost, A, row_lower, row_upper, lower, upper, duals):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
+def test_warm_equals_cold_equals_scipy(seed):
+    """Warm and cold solves have scipy's optimum for many bounds, and multipliers that prove it."""
     arguments = program(seed)
     rng = np.random.default_rng(100 + seed)
     p = len(arguments[0])
     lower = lower_bounds(rng, p)
     warm = PersistentLP(*arguments, lower, 1.0)
     cold = PersistentLP(arguments[0], sp.csr_array(arguments[1]), *arguments[2:], lower, 1.0)
-    for number in range(100):
+    for number in range(40):
         box = lower, upper_bounds(rng, p)
         cold.forget()
         a, b = warm.solve(upper=box[1]), cold.solve(upper=box[1])
@@ -77,7 +76,8 @@ def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
             assert bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
-def test_the_signs_of_the_multipliers_are_the_house_s():
+def test_signs_of_multipliers():
+    """Multipliers are positive at upper bounds, negative at lower ones; d(minimum)/dr = −ν of an equation."""
     at_least = PersistentLP([3.0], [[1.0]], 2.0, np.inf, -10.0, 10.0).solve()
     assert (at_least.objective, at_least.duals.tolist()) == (6.0, [-3.0])
     at_most = PersistentLP([-3.0], [[1.0]], -np.inf, 2.0, -10.0, 10.0).solve()
@@ -87,13 +87,15 @@ def test_the_signs_of_the_multipliers_are_the_house_s():
     assert (equal.objective, equal.duals.tolist()) == (6.0, [-1.5])
 
 
-def test_bounds_not_given_stay():
+def test_missing_bounds_stay():
+    """Bounds that are not given stay those of the last solve."""
     lp = PersistentLP([-1.0, -1.0], [[1.0, 1.0]], -np.inf, 10.0, 0.0, 1.0)
     assert lp.solve(upper=[2.0, 3.0]).objective == -5.0
     assert lp.solve().x.tolist() == [2.0, 3.0]
 
 
-def test_a_time_limit_is_told_and_ends_with_the_next_solve():
+def test_time_limit_is_of_one_solve():
+    """A time limit is told, and does not count for the next solve."""
     rng = np.random.default_rng(0)
     lp = PersistentLP(rng.normal(size=600), rng.normal(size=(100, 600)), 0.0, 0.0, 0.0, 1.0)
     stopped = lp.solve(time_limit=1e-9)
@@ -106,12 +108,13 @@ def test_a_time_limit_is_told_and_ends_with_the_next_solve():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_cut_off_is_said_only_where_it_is_true_and_its_multipliers_prove_it(seed):
+def test_cut_off_is_true_and_proven(seed):
+    """Cut off, the multipliers prove that the optimum exceeds the cutoff; the solve can be continued."""
     arguments = program(seed)
     rng = np.random.default_rng(200 + seed)
     lower = lower_bounds(rng, len(arguments[0]))
     lp, ends = PersistentLP(*arguments, lower, 1.0), []
-    for number in range(120):
+    for number in range(60):
         box = lower, upper_bounds(rng, len(arguments[0]))
         expected = scipy_value(*arguments, *box)
         cutoff = expected + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-7, 1)
@@ -133,10 +136,11 @@ def test_cut_off_is_said_only_where_it_is_true_and_its_multipliers_prove_it(seed
         assert on.status is Status.SOLVED
         assert on.objective == pytest.approx(expected, rel=1e-8, abs=1e-8)
     # HiGHS looks every few pivots; programs as small as these are often solved by then.
-    assert ends.count((Status.CUT_OFF, True)) > 10
+    assert ends.count((Status.CUT_OFF, True)) > 5
 
 
-def test_a_cutoff_saves_pivots_and_is_of_one_solve_alone():
+def test_cutoff_saves_pivots():
+    """A cutoff saves pivots, counts for one solve, and changes no bit if it is not reached."""
     arguments = program(0, q=40, p=300)
     whole, cut = (PersistentLP(*arguments, 0.0, 1.0) for _ in range(2))
     full = whole.solve()
@@ -150,7 +154,8 @@ def test_a_cutoff_saves_pivots_and_is_of_one_solve_alone():
         assert whole.solve(cutoff=cutoff).x.tolist() == full.x.tolist()
 
 
-def test_what_has_no_point_is_above_every_cutoff():
+def test_infeasible_is_above_every_cutoff():
+    """A program without a point is infeasible or above the cutoff, an unbounded one is neither."""
     lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
     ends = {lp.solve(upper=[0.5, 5.0], cutoff=cutoff).status for cutoff in (-100.0, -0.1, 100.0)}
     assert ends <= {Status.INFEASIBLE, Status.CUT_OFF}
@@ -159,7 +164,8 @@ def test_what_has_no_point_is_above_every_cutoff():
     assert (again.status, again.objective) == (Status.SOLVED, -5.0)
 
 
-def test_what_has_no_answer_is_told_and_forgotten():
+def test_program_without_optimum_is_told():
+    """Infeasible and unbounded programs are told, and the next solve is right."""
     lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
     assert lp.solve(upper=[0.5, 5.0]).status is Status.INFEASIBLE
     assert lp.solve(upper=[-1.0, 5.0]).status is Status.INFEASIBLE  # no bounds at all
@@ -172,16 +178,17 @@ def test_what_has_no_answer_is_told_and_forgotten():
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_failure_is_solved_once_more_from_nothing(times):
+def test_failure_is_solved_again_once(monkeypatch, times):
+    """A failed run of HiGHS is repeated once without a basis; a second failure is told."""
     lp = PersistentLP(*program(2), 0.0, 1.0)
     expected = lp.solve().objective
-    run, left = lp._highs.run, [times]
+    run, left = highspy.Highs.run, [times]
 
-    def fails():
+    def fails(highs):
         left[0] -= 1
-        return highspy.HighsStatus.kError if left[0] >= 0 else run()
+        return highspy.HighsStatus.kError if left[0] >= 0 else run(highs)
 
-    lp._highs.run = fails
+    monkeypatch.setattr(highspy.Highs, "run", fails)
     found = lp.solve()
     assert not found.warm
     if times == 1:
@@ -190,11 +197,11 @@ def test_a_failure_is_solved_once_more_from_nothing(times):
     else:
         assert found.status is Status.FAILED
         assert np.isnan(found.duals).all()
-    after = lp.solve()
-    assert after.status is Status.SOLVED
+    assert lp.solve().status is Status.SOLVED
 
 
-def test_it_lives_beside_a_highs_of_more_threads():
+def test_other_highs_may_have_threads():
+    """A HiGHS with more threads in the same thread is no obstacle."""
     ends = []
 
     def both():  # HiGHS keeps the number of threads that it began with in each thread of ours
@@ -211,7 +218,8 @@ def test_it_lives_beside_a_highs_of_more_threads():
     assert ends == [Status.SOLVED]
 
 
-def test_two_threads_may_share_it():
+def test_two_threads_share_a_program():
+    """Two threads that share a program get its optima."""
     arguments = program(0)
     lp, rng = PersistentLP(*arguments, 0.0, 1.0), np.random.default_rng(0)
     uppers = [upper_bounds(rng, len(arguments[0])) for _ in range(40)]
@@ -221,7 +229,8 @@ def test_two_threads_may_share_it():
     assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
 
-def test_wrong_numbers_are_named():
+def test_unusable_numbers_are_named():
+    """Infinite and huge coefficients are refused."""
     cost, A, low, high = program(0)
     with pytest.raises(ValueError, match="cost and A must be finite"):
         PersistentLP(np.full(60, np.inf), A, low, high, 0.0, 1.0)

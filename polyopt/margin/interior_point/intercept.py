@@ -16,7 +16,7 @@ import numpy as np
 from formulations.families import Families, breaks_of
 from formulations.language.types import Vector
 
-_MAX_LISTED = 50_000  # largest number of breakpoints that are listed and sorted
+_MAX_LISTED = 50_000  # breakpoints
 _SLOPE_ROUNDING = 1e-12  # size of a slope, relative to the sum of all costs, that counts as 0
 
 
@@ -75,12 +75,13 @@ def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> List
 
 
 def best_intercept_interval(
-    ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
+    ask: Callable[..., list], total: Callable[[list], Vector], w: Vector, max_listed: int = _MAX_LISTED
 ) -> tuple[float, float]:
     """Return the interval (least b, largest b) at which the slacks cost least for w (m,).
 
     ask: ``ask(name, w, *arguments)`` lists the results of ``name(rows, Xw, *arguments)`` of all blocks X.
     total: sums a list in a fixed order.
+    max_listed: largest number of breakpoints that are listed and sorted.
     """
     ranges: list[BreakpointRange] = ask("breakpoint_range", w)
     first, last = min(r.first for r in ranges), max(r.last for r in ranges)
@@ -94,7 +95,7 @@ def best_intercept_interval(
     low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # number of breakpoints in the bracket
     for _ in range(6):  # breakpoints that six grids do not separate are equal up to their last digits
         edges = np.unique(np.linspace(first if np.isinf(low) else low, high, 512))
-        if n_inside <= _MAX_LISTED or len(edges) < 3:
+        if n_inside <= max_listed or len(edges) < 3:
             break
         histogram = total(ask("breakpoint_histogram", w, edges))
         slopes = histogram[0].cumsum() - rising  # after each edge; the last one is after all breakpoints

@@ -1,7 +1,5 @@
 """A face of few features: Newton's path to given ones, and bounds on all that may still be chosen."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -27,7 +25,8 @@ def data():
     return X, y, np.where(y > 0, 0.6, 0.4)
 
 
-def test_on_the_path_the_gap_is_what_the_zone_adds(data):
+def test_gap_on_the_smoothing_path(data):
+    """For hinges smoothed over ε the gap is ε Σ c a (1 − a), and fitted multipliers lie on the margin."""
     X, y, c = data
     A, d = signed(X, y), np.linspace(0.5, 2.0, 7)
     point = begin(len(y), 7)
@@ -48,7 +47,8 @@ def test_on_the_path_the_gap_is_what_the_zone_adds(data):
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
-def test_a_face_of_given_features_is_that_of_the_explicit_program(data, C):
+def test_given_features_have_explicit_optimum(data, C):
+    """A face of given features is that of the explicit program, with a bound to eight digits."""
     X, y, c = data
     chosen = np.array([0, 2, 5])
     found = SubsetFace(X, y, C * c, 3).fit(chosen)
@@ -59,7 +59,8 @@ def test_a_face_of_given_features_is_that_of_the_explicit_program(data, C):
     assert found.bound <= found.objective <= found.bound * (1 + 1e-8)
 
 
-def test_samples_without_a_cost_are_left_out_and_a_start_changes_nothing(data):
+def test_samples_without_cost_are_omitted(data):
+    """Samples of cost 0 are omitted, and a start changes no optimum."""
     X, y, c = data
     here = np.where(np.arange(len(y)) % 3 == 0, 0.0, c)
     face = SubsetFace(X, y, here, 2)
@@ -70,7 +71,8 @@ def test_samples_without_a_cost_are_left_out_and_a_start_changes_nothing(data):
 
 
 @pytest.mark.parametrize("node", [((), ()), ((1,), (0,)), ((2, 3), ()), ((), (0, 1, 2, 3))])
-def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, node):
+def test_node_bound_is_near_its_relaxation(data, node):
+    """The bound of a node is below all of its faces, and near the optimum of its relaxation."""
     X, y, c = data
     s, face = 2, SubsetFace(X, y, c, 2)
     inside, out = (np.isin(np.arange(6), which) for which in node)
@@ -93,6 +95,7 @@ def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, no
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
 def test_any_multipliers_bound_every_face(seed, s):
+    """Any multipliers within their caps bound the cost of any face of a node."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(8, 4)).astype(float)  # equal samples, equal features
     y, c = np.where(np.arange(8) < 4, 1.0, -1.0), rng.uniform(0, 2, 8).round(1)
@@ -111,23 +114,8 @@ def test_any_multipliers_bound_every_face(seed, s):
     assert bound <= cost
 
 
-@given(st.lists(st.floats(0, 10), min_size=2, max_size=8), st.data())
-def test_the_weights_of_features_are_the_best_ones(sizes, draw):
-    total = draw.draw(st.integers(1, len(sizes) - 1))
-    sizes = np.array(sizes)
-    z = optimal_z(sizes, total)
-    assert ((z >= 0) & (z <= 1)).all()
-    if (sizes > 0).sum() >= total:
-        # Those below 1 share one τ = size/z, which those at 1 are not below: the conditions of the minimum.
-        assert z.sum() == pytest.approx(total)
-        part = (z < 1) & (sizes > 1e-9)
-        tau = sizes[part] / z[part]
-        assert np.ptp(tau) <= 1e-6 * (tau.max() if len(tau) else 1) if len(tau) else True
-        if len(tau):
-            assert (sizes[z == 1] >= tau.max() * (1 - 1e-9)).all()
-
-
-def test_of_many_features_those_join_that_are_among_the_largest():
+def test_useful_features_join():
+    """Of 400 features the two useful ones join, dense or sparse, and a looser bound is nearly as tight."""
     rng = np.random.default_rng(0)
     n, m, s = 80, 400, 3
     X = rng.normal(size=(n, m))
@@ -143,7 +131,8 @@ def test_of_many_features_those_join_that_are_among_the_largest():
     assert thin.fit([7, 390]).objective == pytest.approx(face.fit([7, 390]).objective, rel=1e-9)
 
 
-def test_numbers_out_of_range_bound_nothing_wrong():
+def test_overflow_bounds_nothing_wrong():
+    """If squares overflow, the bound is not above the objective."""
     X, y, c = np.array([[1e200], [-1e200]]), np.array([1.0, -1.0]), np.ones(2)
     found = SubsetFace(X, y, c, 1).fit([0])
     assert not found.bound > found.objective
@@ -151,8 +140,8 @@ def test_numbers_out_of_range_bound_nothing_wrong():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("share", [0.0, 1e-3])
-def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
-    """With a rounding of a thousandth for each operation, so that what is taken off for it can be seen."""
+def test_node_bound_subtracts_its_rounding(monkeypatch, form, share):
+    """With a rounding of a thousandth per operation, the bound is the formula's less its rounding."""
     monkeypatch.setattr(subset, "gamma", lambda k: share * k)
     X, y = two_blobs(n=12, m=5, seed=3)
     c, s = np.where(np.arange(12) < 9, 0.7, 0.0), 3
@@ -183,7 +172,8 @@ def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_shares_of_a_sum_are_the_best_ones(seed):
+def test_shares_minimise_their_sum(seed):
+    """Shares in [0, 1] of a given total minimise Σ size²/z, which no other shares undercut."""
     rng = np.random.default_rng(seed)
     sizes = rng.uniform(0.0, 1.0, 6) ** 3
     sizes[0] = 5.0

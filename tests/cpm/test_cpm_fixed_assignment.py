@@ -1,7 +1,5 @@
 """The interior point of a face solves the program that is printed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,7 +13,8 @@ from polyopt.cpm.fixed_assignment import FixedAssignmentSolver
 
 
 @pytest.mark.parametrize("kind", ["blobs", "equal points", "on a line", "far away", "csr"])
-def test_it_is_the_program_of_a_face_and_its_multipliers_prove_it(kind):
+def test_interior_point_solves_a_face(kind):
+    """The face is that of the explicit program, and its multipliers prove it."""
     X, y = two_blobs(n=30, separation=1.0)
     X = {
         "equal points": np.ones_like(X),
@@ -36,7 +35,8 @@ def test_it_is_the_program_of_a_face_and_its_multipliers_prove_it(kind):
     assert wrong.relative_gap > 1e-8
 
 
-def test_faces_stay_finite_where_squares_overflow_and_at_0_once_the_time_is_over():
+def test_overflow_and_stop_leave_finite_faces():
+    """Samples whose squares overflow leave finite faces, and a stopped clock leaves the faces 0."""
     X, y = two_blobs(n=12)
     found = FixedAssignmentSolver(1e200 * X, y, np.ones((12, 1)), FacePenalty.of(X.shape[1]))
     found.solve(1e-10)

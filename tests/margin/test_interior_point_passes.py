@@ -3,15 +3,13 @@
 Three families of rows: one with slack, one with slack that a sample takes no part in, and a bound.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
-from formulations.families import Families, bound_families, margin_family
+from formulations.families import Families, Family, bound_families, margin_family
 from polyopt.margin.interior_point.block import (
     Block,
     Direction,
@@ -57,8 +55,8 @@ def at(rng):
     )
 
 
-def test_a_direction_solves_newton_s_equations(at):
-    """Products change by what is aimed at, mu + eta not at all; a row may stay unmet by ease times dmu."""
+def test_direction_solves_newton_equations(at):
+    """Products change by their aim, mu + eta not at all, and a constraint is unmet by ease times dmu."""
     (sides, kinks, caps, f, Z, T), dZ, dT = parts(at.point), at.dZ, at.dT
     assert np.where(Z > 0, Z * dT + T * dZ, 0.0) == pytest.approx(np.where(Z > 0, at.direction.rhs, 0.0))
     assert not dZ[2:4, 3].any()
@@ -70,15 +68,16 @@ def test_a_direction_solves_newton_s_equations(at):
     assert unmet[takes_part] == pytest.approx(-EASE * dZ[[0, 2, 4]][takes_part])
 
 
-def test_the_change_of_beta_is_what_the_system_was_made_of(at):
-    """h − D df, with the D of :func:`reduced_diagonal`, as the reduced system has it."""
+def test_reduced_system_gives_beta(at):
+    """The change of beta is h − D df, with the D of the reduced system."""
     d, V = np.empty(N), np.empty((N, 2))
     reduced_diagonal(at.point, EASE, d, V, np.empty(6))
     change = (at.point.sides * at.dZ[[0, 2, 4]]).sum(axis=0)
     assert change == pytest.approx(at.h - d * at.direction.df)
 
 
-def test_the_longest_step_meets_the_first_end_and_products_change_as_told(at):
+def test_longest_step_ends_at_zero(at):
+    """The longest step meets the first zero, and products change by the told polynomial."""
     Z, T, dZ, dT = at.point.Z, at.point.T, at.dZ, at.dT
     is_row = Z > 0
     ends = np.stack([Z + at.longest * dZ, T + at.longest * dT])[:, is_row]
@@ -90,8 +89,8 @@ def test_the_longest_step_meets_the_first_end_and_products_change_as_told(at):
 
 
 @pytest.mark.parametrize("shrinking", ["neither", "multiplier", "slack"])
-def test_a_direction_along_which_nothing_shrinks_has_no_longest_step(shrinking):
-    """One bound of one sample: at Z = T = 1 and ease 0 its changes are aim − df and df, its side being 1."""
+def test_growing_direction_has_no_end(shrinking):
+    """At Z = T = 1 the step of one bound ends where a multiplier or slack shrinks to zero, else never."""
     one, df = np.ones((1, 1)), {"neither": 0.5, "multiplier": 4.0, "slack": -4.0}[shrinking]
     point = PrimalDual(
         np.ones((1, 1), np.int8), np.array([-1.0]), np.zeros((0, 1)), np.zeros(1), one.copy(), one.copy()
@@ -103,8 +102,8 @@ def test_a_direction_along_which_nothing_shrinks_has_no_longest_step(shrinking):
 
 
 @pytest.mark.parametrize("short", [0.0, 1e-10, 1e-6])
-def test_a_matrix_that_is_just_short_of_definite_is_lifted_until_it_has_a_factor(short):
-    """The scaled matrix has the eigenvalue −short; what is added is of that size, and so is the error."""
+def test_indefinite_matrix_is_lifted(short):
+    """A matrix with the scaled eigenvalue −short is lifted by that size, with an error as small."""
     M = np.array([[0.0, 1.0 + short], [1.0 + short, 1.0]])
     H = M + np.diag([1.0, 0.0])
     r = H @ [0.3, 0.3]
@@ -112,14 +111,15 @@ def test_a_matrix_that_is_just_short_of_definite_is_lifted_until_it_has_a_factor
     assert np.abs(H @ x - r).max() <= 20.0 * max(short, 1e-14) * np.abs(r).max()
 
 
-def test_no_multiple_of_the_diagonal_mends_a_matrix_with_infinite_numbers():
+def test_infinite_matrix_has_no_factor():
+    """No multiple of the diagonal lifts a matrix with infinite entries."""
     with np.errstate(invalid="ignore"), pytest.raises(LinAlgError):
         System(Regulariser(1), np.array([[0.0, np.inf], [np.inf, 1.0]]))
 
 
 @pytest.mark.parametrize("mu", [1e-6, 0.1, 3.0])
-def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_up_to_their_caps(rng, mu):
-    """Of a unit of cost: m (xi - r) = mu and (1 - m) xi = mu, for r = kink - side f."""
+def test_central_multipliers_have_product_mu(rng, mu):
+    """Per unit of cost m (xi - r) = mu and (1 - m) xi = mu, with the residual r = kink - side f."""
     y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
     rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)), *bound_families(N, 1.5, 0.3))
     block, v = Block(Rows(X), rows, 3), np.array([0.7, -0.4, 0.2])
@@ -139,7 +139,8 @@ def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_
     assert pulled == pytest.approx(np.append(X.T @ beta, beta.sum()))
 
 
-def test_families_with_slack_come_first_and_keep_their_order():
+def test_families_with_slack_come_first():
+    """Families with slack come first, in their order; hard ones that zero does not satisfy are refused."""
     y = np.array([1.0, -1.0, 1.0])
     margin, (above, *_) = margin_family(y, np.ones(3)), bound_families(3, 2.0)
     soft, (_, other) = margin_family(y, 2.0 * np.ones(3)), bound_families(3, 3.0, 0.5)
@@ -149,6 +150,10 @@ def test_families_with_slack_come_first_and_keep_their_order():
     same = Families(margin, other, above)
     assert order_families(same) == (same, 2)
     assert [row.kink for row in order_families(Families(above, soft))[0]] == [1.0, -2.0]
+    for kink in (0.5, 2.0):
+        must = Family("must", "nu", y, kink, np.full(3, np.inf))
+        with pytest.raises(ValueError, match="needs finite costs of slack"):
+            order_families(Families(margin, must))
     with pytest.raises(ValueError, match="finite costs of slack"):
         order_families(Families(above))
     with pytest.raises(ValueError, match="B must be positive"):

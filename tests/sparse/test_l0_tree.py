@@ -1,20 +1,18 @@
 """The branch and bound of the L0 machine: what a node proves, and that a search never claims more."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
-from helpers.l0 import node_optimum, solve_l0_tree
+from helpers.l0 import node_optimum, problem, solve_l0_tree
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from formulations.language.toy_data import two_blobs
+from polyopt.base.progress import records_to
 from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
 from polyopt.sparse.pattern_lp import PatternLP
@@ -24,18 +22,8 @@ from polyopt.sparse.tree import L0Tree, Options
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
 
-def problem(kernel, n, seed=0):
-    rng = np.random.default_rng(seed)
-    X, y = two_blobs(n=n, m=2, seed=seed)
-    weights = rng.uniform(0.5, 2.0, n)
-    if kernel == "linear":
-        return as_l0_data(X @ X.T, y, 1.0, weights)
-    if kernel == "rbf":
-        return as_l0_data(np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), y, 3.0, weights)
-    if kernel == "indefinite":
-        return as_l0_data(np.tanh(0.5 * X @ X.T - 0.3) + 0.3 * rng.normal(size=(n, n)), y, 2.0, weights)
-    K = np.tanh(X @ rng.normal(size=(2, 8)))
-    return as_l0_data(K, y, 2.0, weights, rng.choice([-1.0, 1.0], 8))
+def data_of(kernel, n):
+    return as_l0_data(*problem(kernel, n=n, p=8))
 
 
 def marks(p, rng):
@@ -56,7 +44,7 @@ def node_value(data, fixed):
 @cache
 def scores(kernel):
     """A small problem, all of its patterns and their scores."""
-    data = problem(kernel, 8)
+    data = data_of(kernel, 8)
     patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(data.centres))))
     lp = PatternLP(data)
     return data, patterns, np.array([data.pattern_score(s, lp.solve(s).value) for s in patterns])
@@ -73,7 +61,7 @@ def planted(data, fixed, best=np.inf):
 @cache
 def medium(n=24):
     """A problem of some dozen nodes, and its optimum."""
-    data = problem("rbf", n, seed=4)
+    data = data_of("rbf", n)
     found = solve_l0_tree(data)
     assert found.status is Status.SOLVED
     assert found.iterations > 30
@@ -84,10 +72,10 @@ def medium(n=24):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_node_proves_the_value_of_its_program(kernel):
-    """By steps from the constant classifier, and by HiGHS; large entries and small ones too."""
-    data, rng = problem(kernel, 40), np.random.default_rng(1)
-    for turn in range(25):
+def test_node_bound_is_its_program(kernel):
+    """The bound of a node is the value of its program, by the pivots and by HiGHS, at any scale."""
+    data, rng = data_of(kernel, 40), np.random.default_rng(1)
+    for turn in range(12):
         scaled = as_l0_data((1.0, 30.0, 0.01)[turn % 3] * data.K, data.y, data.C, data.weights, data.centres)
         of, fixed = problem_of(scaled), marks(len(data.centres), rng)
         a, u = node_optimum(of, fixed)
@@ -97,10 +85,11 @@ def test_a_node_proves_the_value_of_its_program(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_no_multipliers_prove_more_of_a_node_than_holds(kernel):
+def test_any_multipliers_bound_a_node(kernel):
+    """No multipliers prove more of a node than the least score of its patterns."""
     data, patterns, values = scores(kernel)
     rng, of = np.random.default_rng(2), problem_of(data)
-    for _ in range(60):
+    for _ in range(30):
         fixed = marks(len(data.centres), rng)
         within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
         own, other = planted(data, fixed)[1], planted(data, marks(len(data.centres), rng))[1]
@@ -120,8 +109,8 @@ def tiny(rng):
     return as_l0_data(K, y, float(rng.choice([0.3, 1.0, 4.0])), weights, rng.choice([-1.0, 1.0], p))
 
 
-def test_bounds_of_degenerate_nodes_are_their_programs():
-    """The bounds of nodes of tiny degenerate problems are their programs."""
+def test_degenerate_node_bounds_are_programs():
+    """Bounds of nodes with ties, zeros and repetitions are the values of their programs."""
     rng = np.random.default_rng(6)
     for _ in range(60):
         data = tiny(rng)
@@ -135,7 +124,8 @@ def test_bounds_of_degenerate_nodes_are_their_programs():
 # -- the search ----------------------------------------------------------------------------
 
 
-def test_without_room_it_goes_depth_first_to_the_same_optimum():
+def test_tree_without_memory_goes_deep():
+    """Without memory for open nodes the tree goes depth first to the same optimum."""
     data, optimum = medium()
     found = solve_l0_tree(data, options=Options(max_open_bytes=0))
     assert found.status is Status.SOLVED
@@ -145,7 +135,8 @@ def test_without_room_it_goes_depth_first_to_the_same_optimum():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("nodes", [0, 2, None])
-def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
+def test_stopped_tree_keeps_its_start(kernel, nodes):
+    """At any limit of nodes, the score is not above the start and the bound not above the optimum."""
     data, patterns, values = scores(kernel)
     lp, p = PatternLP(data), len(data.centres)
     for pattern in (patterns[values.argmin()], np.zeros(p), np.ones(p)):
@@ -155,89 +146,69 @@ def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
         assert found.bound <= min(found.objective, values.min() * (1.0 + 1e-9))
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55])
-def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
-    """Between any two nodes or patterns."""
+@pytest.mark.parametrize("after", [1, 2, 5, 13, 30])
+def test_interrupted_tree_keeps_a_bound(after):
+    """Wherever Ctrl-C comes between two nodes, the bound is valid."""
     data, optimum = medium()
-    calls = itertools.count()
+    told = []
 
-    def interrupted(run, *arguments):
-        if next(calls) == after:
+    def interrupt(record):
+        told.append(record)
+        if len(told) == after:
             raise KeyboardInterrupt
-        return run(*arguments)
 
-    for name in ("open_root", "expand_nodes", "pivot_to_optimum"):
-        monkeypatch.setattr(l0_tree, name, partial(interrupted, getattr(l0_tree, name)))
-    found = solve_l0_tree(data, options=Options(nodes_per_call=1, nodes_per_rounding=1))
+    options = Options(nodes_per_call=1, nodes_per_rounding=1, seconds_between_records=-1.0)
+    with records_to(interrupt):
+        found = solve_l0_tree(data, options=options)
     assert found.status is Status.INTERRUPTED
     assert 0.0 <= found.bound <= optimum * (1 + 1e-9)
     assert found.objective >= optimum * (1 - 1e-9)
 
 
-def losing(monkeypatch, share, most):
-    """Let the pivots fail in a share of the nodes: the first `most` times that they are expanded."""
+def test_failed_root_leaves_the_start():
+    """If the relaxation cannot be solved, the start is kept."""
+    data, _ = medium()
+    first = PatternLP(data).solve(np.arange(24) % 3 == 0)
+    found = solve_l0_tree(data, start=(first.alpha, first.b), options=Options(pivots_per_number=0.0))
+    assert found.status is Status.FAILED
+    assert found.objective <= data.score(first.alpha, first.b)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("times", "status"), [(1, Status.SOLVED), (10**6, Status.INACCURATE)], ids=["once", "always"]
+)
+def test_failed_pivots_leave_a_bound(monkeypatch, share, times, status):
+    """Nodes whose pivots fail begin again, and are closed with their bounds if they fail again."""
+    data, optimum = medium()
     rng, expand, failures = np.random.default_rng(2), l0_tree.expand_nodes, {}
 
-    def lost(problem, program, search, *arguments):
+    def fail(problem, program, search, *arguments):
         node = search.marks[0, : len(search.fixed)].tobytes()
-        failures.setdefault(node, most if rng.random() < share else 0)
+        failures.setdefault(node, times if rng.random() < share else 0)
         if failures[node] == 0:
             return expand(problem, program, search, *arguments)
         failures[node] -= 1
         search.counts[[l0_tree.EXPANDED, l0_tree.FAILED_SLOT]] = 0
         return False
 
-    monkeypatch.setattr(l0_tree, "expand_nodes", lost)
-    return failures
-
-
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_nodes_whose_pivots_fail_begin_again(monkeypatch, share):
-    data, optimum = medium()
-    failures = losing(monkeypatch, share, 1)
+    monkeypatch.setattr(l0_tree, "expand_nodes", fail)
     found = solve_l0_tree(data, options=Options(nodes_per_call=1))
-    assert len(failures) > 5
-    assert found.status is Status.SOLVED
-    assert found.objective == pytest.approx(optimum, rel=1e-6)
-    assert found.bound <= optimum * (1 + 1e-9)
-    tree, bound = prove_by_leaves(data, (found["alpha"], float(found["b"])), optimum * (1 - 1e-6), 5000)
-    assert optimum * (1 - 2e-6) <= bound <= optimum * (1 + 1e-9)
-    assert "ways" in tree
-
-
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_nodes_whose_pivots_fail_again_are_closed_with_their_bounds(monkeypatch, share):
-    data, optimum = medium()
-    losing(monkeypatch, share, 10**6)
-    found = solve_l0_tree(data, options=Options(nodes_per_call=1))
-    assert found.status is Status.INACCURATE
+    assert found.status is status
     assert found.objective >= optimum * (1 - 1e-9)
     assert 0.0 < found.bound <= optimum * (1 + 1e-9)
     _, bound = prove_by_leaves(data, (found["alpha"], float(found["b"])), optimum * (1 - 1e-6), 5000)
     assert 0.0 < bound <= optimum * (1 + 1e-9)
+    if times == 1:
+        assert len(failures) > 5
+        assert found.objective == pytest.approx(optimum, rel=1e-6)
+        assert bound >= optimum * (1 - 2e-6)
 
 
-@pytest.mark.parametrize("pivots", [0.0, 0.1, 0.3])
-def test_few_pivots_leave_true_bounds(pivots):
-    data, optimum = medium()
-    found = solve_l0_tree(data, options=Options(pivots_per_number=pivots))
-    assert found.objective >= optimum * (1 - 1e-9)
-    assert found.bound <= optimum * (1 + 1e-9)
-
-
-def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
-    data, _ = medium()
-    first = PatternLP(data).solve(np.arange(24) % 3 == 0)
-    monkeypatch.setattr(l0_tree, "open_root", lambda *_: False)
-    found = solve_l0_tree(data, start=(first.alpha, first.b))
-    assert found.status is Status.FAILED
-    assert found.objective <= data.score(first.alpha, first.b)
-
-
-def test_the_tree_is_right_on_tiny_degenerate_problems():
-    """Against all patterns; and what it proves of a node is what the formula in Python does."""
+def test_tree_solves_tiny_degenerate_problems():
+    """On tiny problems with ties the score is the least of all patterns."""
     rng = np.random.default_rng(16)
-    for _ in range(150):
+    for _ in range(60):
         data = tiny(rng)
         found = solve_l0_tree(data)
         model, p = PatternLP(data), len(data.centres)
@@ -253,9 +224,9 @@ def test_the_tree_is_right_on_tiny_degenerate_problems():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_compiled_bounds_are_below_exact_ones(kernel):
-    """Rates and bounds in rational numbers, of the very multipliers that are in balance."""
-    data, rng = problem(kernel, 9), np.random.default_rng(8)
+def test_compiled_bounds_are_below_exact(kernel):
+    """Compiled rates and bounds enclose those in rational numbers of the same balanced multipliers."""
+    data, rng = data_of(kernel, 9), np.random.default_rng(8)
     of, n, p = problem_of(data), *data.K.shape
     for size in (1.0, 1e-3, 5.0):
         fixed, u = marks(p, rng), size * rng.uniform(-0.2, 1.0, n) * of.caps
@@ -276,7 +247,8 @@ def test_compiled_bounds_are_below_exact_ones(kernel):
         assert proven == pytest.approx(float(value), rel=1e-11, abs=1e-11)
 
 
-def test_a_wider_tolerance_ends_sooner():
+def test_wider_tolerance_ends_sooner():
+    """A wider tolerance takes fewer nodes, and its gap is within it."""
     data, optimum = medium()
     found, exact = solve_l0_tree(data, tol=0.02), solve_l0_tree(data)
     assert found.status is Status.SOLVED
@@ -285,7 +257,8 @@ def test_a_wider_tolerance_ends_sooner():
     assert found.bound <= optimum * (1 + 1e-9)
 
 
-def test_it_is_the_same_run_every_time():
+def test_tree_is_deterministic():
+    """Two runs have the same nodes, bound and coefficients."""
     data, _ = medium()
     one, other = solve_l0_tree(data), solve_l0_tree(data)
     assert one.iterations == other.iterations
@@ -297,8 +270,8 @@ def test_it_is_the_same_run_every_time():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
-    """Nor does what is closed for it count for less than the scores that went with it."""
+def test_fixed_centres_lose_no_pattern(kernel):
+    """Centres that the multipliers decide exclude only patterns that are not below the cutoff."""
     data, patterns, values = scores(kernel)
     rng, decided = np.random.default_rng(5), 0
     for _ in range(100):
@@ -306,22 +279,23 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
         within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
         best = values[within].min() * rng.choice([1.001, 1.05, 1.2])
         search, _ = planted(data, fixed, best)
-        closed, enough = search._closed, search.cutoff
+        enough = search.cutoff
         if search.is_done:
-            assert closed <= values[within].min() * (1 + 1e-9)
+            assert search.bound <= values[within].min() * (1 + 1e-9)
             continue
+        assert search.bound <= values[within].min() * (1 + 1e-9)
         after = search.pop().state.marks[: len(fixed)]
         assert (after[fixed != FREE] == fixed[fixed != FREE]).all()
         left = (patterns[:, after == ON] == 1).all(axis=1) & (patterns[:, after == OFF] == 0).all(axis=1)
         lost = values[within & ~left].min(initial=np.inf)
         assert lost >= enough * (1 - 1e-9)
-        assert closed <= lost * (1 + 1e-9)
         decided += int((after != fixed).sum())
     assert decided > 10
 
 
 @pytest.mark.parametrize("goal", [0.9, 0.99, 2.0])
-def test_a_tree_that_is_kept_proves_its_goal_or_the_optimum(goal):
+def test_kept_tree_proves_its_goal(goal):
+    """A tree that is kept proves the goal, or the optimum if the goal is above it."""
     data, optimum = medium()
     tree, bound = prove_by_leaves(data, (np.zeros(24), 0.0), goal * optimum, 5000)
     assert bound >= min(goal, 1.0) * optimum * (1 - 1e-6)

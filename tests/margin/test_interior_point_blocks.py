@@ -1,12 +1,10 @@
 """The interior point on samples in blocks: the optimum of all of them, the same bits whoever holds them."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
-from unittest import mock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
-from polyopt.scale.crew import Crew, Local, catch_up, total
+from polyopt.scale.crew import Change, Crew, Local, catch_up, total
 
 
 def blocks_of(X, y, costs, B, cuts, weights=None):
@@ -64,7 +62,8 @@ def certificate_of(crew, problem, solution, B, D, is_sparse, tol=1e-6):
 
 @pytest.mark.parametrize(("B", "D"), [(np.inf, None), (1.4, None), (np.inf, 0.5), (np.inf, 1.0)])
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
-def test_blocks_have_the_optimum_and_the_certificate_of_the_whole(B, D, form, rng):
+def test_blocks_certify_like_the_whole(B, D, form, rng):
+    """Blocks have the optimum, the certificate and the residuals of all samples together."""
     X, y = two_blobs(n=90, m=3, separation=1.5, seed=4)
     X, costs = X + 3.0, rng.uniform(0.3, 2.0, len(y))
     whole = solve_interior_point(form(X), hinge_families(y, costs, B), D=D, weights=costs)
@@ -87,8 +86,8 @@ def test_blocks_have_the_optimum_and_the_certificate_of_the_whole(B, D, form, rn
 
 
 @pytest.mark.parametrize("D", [None, 0.5])
-def test_a_point_that_is_not_optimal_has_the_certificate_of_the_whole(D, rng):
-    """Multipliers beyond their caps and out of balance, outputs beyond the bound, a w that is off."""
+def test_blocks_certify_any_point(D, rng):
+    """Infeasible multipliers, outputs beyond the bound and another w have the certificate of the whole."""
     X, y = two_blobs(n=60, m=3, separation=1.0, seed=1)
     costs, B = np.ones(60), np.inf if D else 1.2
     crew = Local(blocks_of(X, y, costs, B, [10, 33]))
@@ -135,7 +134,8 @@ class Careless(Crew):
 
 
 @pytest.mark.parametrize(("B", "D"), [(np.inf, None), (1.4, None), (np.inf, 0.5)])
-def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, D):
+def test_lost_blocks_change_no_bit(B, D):
+    """Threads, and blocks that are lost and made anew from the log, change no bit of the result."""
     X, y = two_blobs(n=200, m=4, separation=1.0, seed=2)
     cuts, costs = [13, 14, 60, 77, 120, 121, 160, 171, 172, 190], np.ones(200)
     problem, first = solved(Local(blocks_of(X, y, costs, B, cuts)), D)
@@ -166,7 +166,8 @@ def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, 
     kind=st.sampled_from(["plain", "duplicates", "separable", "constant", "imbalanced"]),
     data=st.data(),
 )
-def test_any_cut_of_degenerate_data_ends_certified_where_the_whole_does(seed, n, m, B, C, kind, data):
+def test_any_blocks_end_certified(seed, n, m, B, C, kind, data):
+    """Any blocks of degenerate data end with a proof if all samples together do."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, m))
     y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
@@ -190,10 +191,9 @@ def test_any_cut_of_degenerate_data_ends_certified_where_the_whole_does(seed, n,
         assert certificate_of(crew, problem, found, B, None, False, tol=1e-5).claim is Claim.OPTIMAL
 
 
-@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), grain=st.sampled_from([None, 1.0]), B=st.booleans())
-def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B):
-    """By edges too, with which rows are told apart where there are too many to be listed."""
+def test_blocks_agree_on_the_intercept(seed, n, grain, B):
+    """The cheapest intercepts of blocks are those of all samples, by listed breakpoints and by histograms."""
     rng = np.random.default_rng(seed)
     g = rng.normal(size=n) if grain is None else np.round(rng.normal(size=n))
     y, costs = rng.choice([-1.0, 1.0], n), rng.choice([0.0, 0.5, 1.0, 2.0], n)
@@ -203,22 +203,62 @@ def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B)
     cut = int(rng.integers(0, n + 1))
     ends = [(a, b) for a, b in ((0, cut), (cut, n)) if a < b]
     parts = [(rows.part(np.arange(a, b)), g[a:b]) for a, b in ends]
-    names = ("breakpoint_range", "breakpoint_histogram", "list_breakpoints")
-    steps = {name: getattr(intercept, name) for name in names}
 
     def ask(name, w, *more):
-        return [steps[name](some, scores, *more) for some, scores in parts]
+        return [getattr(intercept, name)(some, scores, *more) for some, scores in parts]
 
-    for least in (50_000, 0):
-        with mock.patch.object(intercept, "_MAX_LISTED", least):
-            low, high = intercept.best_intercept_interval(ask, total, np.zeros(1))
+    for listed in (50_000, 0):
+        low, high = intercept.best_intercept_interval(ask, total, np.zeros(1), listed)
         cost = [rows.cost(g + b) for b in (low, high, *wanted) if np.isfinite(b)]
         assert np.ptp(cost) <= 1e-12 + 1e-9 * max(cost, default=0.0)
         if np.isfinite(wanted).all() and np.isfinite([low, high]).all():
             assert high - low == pytest.approx(wanted[1] - wanted[0], abs=1e-12)
 
 
-def test_limits_and_ctrl_c_keep_a_point_with_a_proven_bound():
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_slope_by_rounding_is_flat(size):
+    """0.1 + 0.2 down against 0.3 up: the slope is rounding, and the slacks cost the same in between."""
+    y, costs = np.array([-1.0, -1.0, 1.0, 1.0]), size * np.array([0.1, 0.2, 0.3, 1.0])
+    rows, g = hinge_families(y, costs), np.array([0.0, 0.0, -3.0, 9.0])
+
+    def ask(name, w, *more):
+        return [getattr(intercept, name)(rows, g, *more)]
+
+    assert intercept.best_intercept_interval(ask, sum, np.zeros(1)) == pytest.approx((-1.0, 4.0))
+
+
+def test_late_slopes_take_the_last_edge():
+    """If rounded sums of the bins rise at no edge, the breakpoint is sought at the last edge."""
+    ends = intercept.BreakpointRange(0.0, 8.0, 10**9, 10.0, 4.0, True)
+    asked = []
+
+    def ask(name, w, *more):
+        asked.append((name, more))
+        if name == "breakpoint_range":
+            return [ends]
+        if name == "list_breakpoints":
+            return [intercept.ListedBreakpoints(3.0, np.array([more[1]]), np.array([1.0]), np.inf)]
+        found = np.zeros((2, len(more[0]) + 1))
+        found[0, -1], found[1] = 4.0, 1.0  # all of it beyond the last edge
+        return [found]
+
+    found = intercept.best_intercept_interval(ask, sum, np.zeros(1))
+    (_, (low, high)) = asked[-1]
+    assert low < high == 8.0
+    assert found == (8.0, np.inf)
+
+
+@pytest.mark.parametrize(("applied", "changes", "result"), [(3, 3, ("moved", 4)), (4, 2, "as it was")])
+def test_block_applies_missed_changes(applied, changes, result):
+    """From a log that begins at its change 2, a block applies only what it has missed."""
+    block = SimpleNamespace(n_applied=applied, last_result="as it was", move=lambda step: ("moved", step))
+    log = [Change("move", (step,)) for step in (2, 3, 4)][:changes]
+    assert catch_up(block, log, 2, None) == result
+    assert block.n_applied == 2 + changes
+
+
+def test_stopped_blocks_keep_a_bound():
+    """A limit, or Ctrl-C with some blocks ahead of others, keeps a point with a proven bound."""
     X, y = two_blobs(n=120, m=3, separation=1.0, seed=3)
     costs, cuts = np.ones(120), [30, 60, 90]
     optimum = solve_interior_point(X, hinge_families(y, costs, 1.5)).objective
@@ -254,15 +294,16 @@ def raising_at(method, count):
     return call
 
 
-def test_sums_are_taken_by_groups_in_their_order():
+def test_sums_are_taken_in_groups():
+    """Sums over blocks are taken in groups of eight, in the order of the blocks."""
     terms = list(np.random.default_rng(0).normal(size=70))
     groups = [sum(terms[k + 1 : k + 8], start=terms[k]) for k in range(0, 70, 8)]
     tops = [sum(groups[1:8], start=groups[0]), groups[8]]
     assert float(total(terms)) == tops[0] + tops[1]
 
 
-def test_a_threads_room_is_made_anew_where_another_thread_has_moved_the_block(rng):
-    """Each thread has a room of its own, which only tells whose numbers are in it, and of which move."""
+def test_other_threads_arrays_are_recomputed(rng):
+    """A block that another thread has moved has the survey of one that this thread has moved."""
     X, y = two_blobs(n=40, m=3, separation=1.0, seed=1)
 
     def after(call, looks):

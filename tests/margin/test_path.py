@@ -1,7 +1,5 @@
 """The path along decreasing bounds, and warm starts: the same solutions as cold ones, for less work."""
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np
@@ -14,21 +12,21 @@ from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
 from polyopt import Claim, Kernel, datasets, rmm_path
 from polyopt.linalg.kernels import SampleGram
-from polyopt.margin import interior_point
 from polyopt.margin.certify import certify_rmm
 from polyopt.margin.decomposition import Decomposition, solve_decomposition
 
 RBF = Kernel("rbf", gamma=0.3)
 
 
-def test_a_certificate_of_the_path_is_as_strict_as_any_other():
-    """By default its tolerance is that of the certificates themselves."""
+def test_default_tolerance_is_of_certificates():
+    """By default the tolerance of a path's certificates is that of all certificates."""
     own = signature(rmm_path).parameters["certificate_tol"].default
     assert own == signature(certify_rmm).parameters["tol"].default
 
 
 @pytest.mark.parametrize("kernel", [None, RBF], ids=["linear", "rbf"])
-def test_every_machine_of_the_path_is_the_explicit_program_s(kernel):
+def test_path_has_explicit_optima(kernel):
+    """Every machine of the path has the optimum of its explicit dual, from the largest bound down."""
     X, y = two_blobs(n=60, separation=0.6)
     path = rmm_path(X, y, 2.0, bounds=[1.3, 3.0, 1.0], kernel=kernel, tol=1e-8)
     assert [point.B for point in path] == [np.inf, 3.0, 1.3, 1.0]
@@ -39,7 +37,8 @@ def test_every_machine_of_the_path_is_the_explicit_program_s(kernel):
         assert point.certificate.dual_value == pytest.approx(dual.solve().objective, rel=1e-6)
 
 
-def test_the_optimum_is_convex_and_falls_with_the_bound():
+def test_optimum_is_convex_in_the_bound():
+    """The optimal value falls with the bound, and is convex in it."""
     X, y = two_blobs(n=80, separation=0.3)
     path = rmm_path(X, y, bounds=[1.0, 1.5, 2.0, 2.5, 3.0], kernel=RBF, tol=1e-8)
     values = np.array([point.certificate.dual_value for point in path])  # B = inf, 3, 2.5, ..., 1
@@ -48,7 +47,8 @@ def test_the_optimum_is_convex_and_falls_with_the_bound():
     assert (np.diff(steps) >= -1e-7).all()
 
 
-def test_the_default_bounds_are_the_papers():
+def test_default_bounds_are_the_papers():
+    """The default bounds are 1/2, 1/4 and 1/10 of the way from 1 to the SVM's largest output."""
     X, y = two_blobs(n=50, separation=0.2)
     path = rmm_path(X, y, kernel=RBF)
     theta = np.abs(path[0].solution["f"]).max()
@@ -57,7 +57,8 @@ def test_the_default_bounds_are_the_papers():
         assert np.abs(point.solution["f"]).max() <= point.B * (1 + 1e-12)
 
 
-def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
+def test_warm_path_needs_fewer_rows():
+    """Warm starts along the bounds need fewer kernel rows than cold starts, for the same optima."""
     data = datasets.load("pima")
     X, y = StandardScaler().fit_transform(data.X), np.where(data.y == data.y[0], 1.0, -1.0)
     gram, C, bounds = SampleGram(X, Kernel("rbf", 0.5)), np.full(len(y), 10.0), (3.0, 2.0, 1.5, 1.2)
@@ -70,6 +71,7 @@ def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
 
 
 def test_sparse_and_dense_paths_agree(blobs):
+    """Sparse and dense samples have the same bounds and values."""
     X, y = blobs
     for kernel in (None, RBF):
         dense, sparse = (rmm_path(form(X), y, kernel=kernel, tol=1e-8) for form in (np.array, sp.csr_array))
@@ -78,13 +80,15 @@ def test_sparse_and_dense_paths_agree(blobs):
             assert one.certificate.primal_value == pytest.approx(other.certificate.primal_value, rel=1e-7)
 
 
-def test_the_time_limit_is_the_whole_path_s(ticking):
+def test_time_limit_is_of_whole_path(ticking):
+    """The time limit ends the path as a whole, after one machine at least."""
     X, y = two_blobs(n=1500, separation=0.1)
     path = rmm_path(X, y, 1e4, bounds=[1.5, 1.2, 1.1, 1.05], kernel=Kernel("rbf", 5.0), time_limit=0.05)
     assert 1 <= len(path) < 5
 
 
 def test_bad_input_is_refused(blobs):
+    """Bounds below 1, one class, samples with gaps and an indefinite kernel matrix are refused."""
     X, y = blobs
     with pytest.raises(ValueError, match="at least 1"):
         rmm_path(X, y, bounds=[0.5])
@@ -97,15 +101,8 @@ def test_bad_input_is_refused(blobs):
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-8, 1e-10])
-def test_few_features_are_solved_as_closely_as_costs_nothing(tol, blobs, monkeypatch):
-    """An interior point is at 1e-8 a few steps after 1e-3, so a coarse path is no less exact."""
+def test_few_features_are_solved_closely(tol, blobs):
+    """With few features, an interior point costs no more for 1e-8 than for a coarse tolerance."""
     X, y = blobs
-    asked = []
-    solve = interior_point.solve_interior_point
-    monkeypatch.setattr(
-        interior_point,
-        "solve_interior_point",
-        lambda *a, tol, **k: asked.append(tol) or solve(*a, tol=tol, **k),
-    )
-    rmm_path(X, y, bounds=[1.5], tol=tol)
-    assert asked == [min(tol, 1e-8)] * 2
+    path = rmm_path(X, y, bounds=[1.5], tol=tol)
+    assert max(point.certificate.relative_gap for point in path) <= 2.0 * min(tol, 1e-8)

@@ -1,7 +1,5 @@
 """The Polyceptron, batch and online: against its formulas, its paper's figures and its invariances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +8,6 @@ from formulations import polyhedral
 from formulations.language.solution import Status
 from polyopt.datasets import make_polyceptron1, make_polytope
 from polyopt.linalg.rows import as_rows
-from polyopt.polyhedral import polyceptron
 from polyopt.polyhedral.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
 
@@ -30,7 +27,8 @@ def mistakes(X, y, c, W):
 # -- batch -----------------------------------------------------------------------------------
 
 
-def test_an_iteration_is_a_step_against_the_gradient(plane):
+def test_iteration_is_gradient_step(plane):
+    """An iteration is a step against the gradient of the criterion, whose values are recorded."""
     X, y, c, W = plane
     for count in range(4):
         found = solve_batch(X, y, c, W, step=0.03, max_iter=count, pocket=False)
@@ -46,8 +44,8 @@ def test_an_iteration_is_a_step_against_the_gradient(plane):
         assert found.objective == pytest.approx(last["criterion"])
 
 
-def test_of_equal_faces_the_first_has_the_cell(plane):
-    """As in every other criterion of the family: the others of equal faces never move."""
+def test_first_of_equal_faces_moves(plane):
+    """Of equal faces only the first one has a cell, and moves."""
     X, y, c, W = plane
     W = W[[0, 0, 1]]
     found = solve_batch(X, y, c, W, step=0.03, max_iter=1, pocket=False)
@@ -57,7 +55,8 @@ def test_of_equal_faces_the_first_has_the_cell(plane):
     assert found["W"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_with_the_papers_threshold_it_learns():
+def test_papers_threshold_ends_the_run():
+    """With the threshold of the paper the run ends within 100 iterations at the paper's errors."""
     X, y = make_polyceptron1(random_state=0)
     y, c = y.astype(float), np.ones(1000)
     shares = []
@@ -73,14 +72,16 @@ def test_with_the_papers_threshold_it_learns():
     assert mistakes(X, y, c, kept["W"]) <= 20
 
 
-def test_it_goes_on_until_the_norm_is_under_the_threshold(plane):
+def test_norm_at_threshold_continues(plane):
+    """A norm equal to the threshold does not end the run."""
     X, y, c, W = plane
     norm = solve_batch(X, y, c, W, threshold=0.0, max_iter=0).history[0]["norm"]
     assert solve_batch(X, y, c, W, step=1e-9, threshold=norm, max_iter=2, pocket=False).iterations == 2
     assert norm > 0
 
 
-def test_one_face_is_the_perceptron_and_separates_what_a_plane_can():
+def test_one_face_is_the_perceptron():
+    """One face separates what a plane can."""
     X, y, _, _ = make_polytope(80, 3, 1, margin=0.3, random_state=2)
     found = solve_batch(X, y.astype(float), np.ones(80), np.random.default_rng(0).normal(size=(1, 4)))
     assert found.status is Status.CONVERGED
@@ -88,7 +89,8 @@ def test_one_face_is_the_perceptron_and_separates_what_a_plane_can():
     assert (np.sign(polyhedral.scores(X, found["W"])[:, 0]) == y).all()
 
 
-def test_the_pocket_holds_the_fewest_mistakes(plane):
+def test_pocket_has_fewest_mistakes(plane):
+    """The pocket has the fewest mistakes of the run, else the last faces are returned."""
     X, y, c, W = plane
     kept = solve_batch(X, y, c, W, step=0.5, max_iter=60)
     least = min(record["mistakes"] for record in kept.history)
@@ -98,7 +100,8 @@ def test_the_pocket_holds_the_fewest_mistakes(plane):
     assert last.history[-1]["mistakes"] > least
 
 
-def test_patience_ends_a_run_that_no_longer_learns(plane):
+def test_patience_ends_the_run(plane):
+    """Twenty iterations without fewer mistakes end the run."""
     X, y, c, W = plane
     found = solve_batch(X, y, c, W, step=0.5, patience=20, max_iter=10_000)
     assert found.status is Status.CONVERGED
@@ -106,14 +109,16 @@ def test_patience_ends_a_run_that_no_longer_learns(plane):
     assert min(course[:-20]) <= min(course[-20:])
 
 
-def test_the_size_of_faces_and_step_is_no_matter(plane):
+def test_faces_scale_with_the_step(plane):
+    """Faces and step times eight give eight times the faces."""
     X, y, c, W = plane
     one = solve_batch(X, y, c, W, step=0.1, max_iter=30, pocket=False)
     eight = solve_batch(X, y, c, 8 * W, step=0.8, max_iter=30, pocket=False)
     assert eight["W"] == pytest.approx(8 * one["W"], rel=1e-12)
 
 
-def test_batch_knows_neither_order_nor_repetition_nor_form(plane):
+def test_batch_ignores_order_and_repetition(plane):
+    """Weights are repetitions, and neither the order nor sparsity of the samples matters."""
     X, y, _, W = plane
     counts = np.random.default_rng(1).integers(1, 4, 90)
     weighted = solve_batch(X, y, counts.astype(float), W, max_iter=40)["W"]
@@ -126,17 +131,11 @@ def test_batch_knows_neither_order_nor_repetition_nor_form(plane):
     assert sparse == pytest.approx(dense, abs=1e-12)
 
 
-def test_nothing_to_begin_with_is_enough_to_begin(plane):
-    X, y, c, W = plane
-    found = solve_batch(X, y, c, 0 * W, max_iter=50, pocket=False)
-    assert np.abs(found["W"]).max() > 0
-    assert found.history[-1]["mistakes"] < found.history[0]["mistakes"]
-
-
 # -- online ----------------------------------------------------------------------------------
 
 
-def test_a_step_lowers_the_sample_s_own_loss_by_its_length(rng):
+def test_online_step_lowers_the_error(rng):
+    """A step moves the margin of its sample by the squared length, and only if it was wrong."""
     for _ in range(20):
         X, y, W = rng.normal(size=(1, 4)), rng.choice([-1.0, 1.0], 1), rng.normal(size=(3, 5))
         face = polyhedral.cells(X, W)[0]
@@ -151,7 +150,8 @@ def test_a_step_lowers_the_sample_s_own_loss_by_its_length(rng):
         assert np.delete(after - before, face) == pytest.approx(0.0)
 
 
-def test_a_pass_is_algorithm_2_sample_by_sample(plane):
+def test_pass_is_algorithm_2(plane):
+    """A pass is Algorithm 2 of the paper, sample by sample."""
     X, y, c, W = plane
     machine = OnlinePolyceptron(W, step=0.2, seed=5)
     made = machine.learn(as_rows(X), y, c)
@@ -165,7 +165,8 @@ def test_a_pass_is_algorithm_2_sample_by_sample(plane):
     assert made == pytest.approx(count)
 
 
-def test_online_separates_the_paper_s_first_data_set():
+def test_online_separates_papers_data():
+    """The online algorithm separates the paper's first data set, and is deterministic."""
     X, y = make_polyceptron1(random_state=0)
     W = np.random.default_rng(1).normal(size=(3, 11))
     found = solve_online(X, y.astype(float), np.ones(1000), W, max_iter=300)
@@ -175,7 +176,8 @@ def test_online_separates_the_paper_s_first_data_set():
     assert found.history[-1]["made"] >= 0
 
 
-def test_the_orders_are_those_of_seed_0_unless_another_is_given(plane):
+def test_default_seed_is_zero(plane):
+    """The orders are those of seed 0 unless another seed is given."""
     X, y, c, W = plane
     found = [solve_online(X, y, c, W, max_iter=1, pocket=False, **seed)["W"] for seed in ({}, {"seed": 0})]
     assert (found[0] == found[1]).all()
@@ -185,7 +187,8 @@ def test_the_orders_are_those_of_seed_0_unless_another_is_given(plane):
     assert (machine.faces == found[0]).all()
 
 
-def test_samples_without_weight_are_not_shown(plane):
+def test_samples_without_weight_are_skipped(plane):
+    """Samples of weight 0 do not influence the faces."""
     X, y, c, W = plane
     c[::2] = 0.0
     machine = OnlinePolyceptron(W, seed=1)
@@ -198,25 +201,3 @@ def test_samples_without_weight_are_not_shown(plane):
 
 
 # -- limits ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("solve", [solve_batch, solve_online])
-def test_time_and_ctrl_c_keep_the_best_faces(solve, plane, monkeypatch):
-    X, y, c, W = plane
-    timed = solve(X, y, c, W, time_limit=1e-9)
-    assert timed.status is Status.TIME_LIMIT
-    assert np.isfinite(timed["W"]).all()
-    original, calls = polyceptron._clear, []
-
-    def interrupted(sweep):
-        calls.append(1)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        original(sweep)
-
-    monkeypatch.setattr(polyceptron, "_clear", interrupted)
-    stopped = solve(X, y, c, W)
-    assert stopped.status is Status.INTERRUPTED
-    assert mistakes(X, y, c, stopped["W"]) == pytest.approx(
-        min(record["mistakes"] for record in stopped.history)
-    )

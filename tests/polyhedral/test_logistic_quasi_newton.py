@@ -1,7 +1,5 @@
 """The compiled descent of logistic polytopes, against the objective and against scipy's L-BFGS-B."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -29,7 +27,8 @@ def ring(owners, n=300, m=3, ridge=0.3, units=1.0, seed=0):
 
 
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
-def test_it_ends_where_a_general_solver_ends(owners):
+def test_lbfgs_ends_where_scipy_does(owners):
+    """The compiled descent ends at the value of scipy's L-BFGS-B, with a small slope."""
     problem = ring(owners)
     W = random_start(problem, np.random.default_rng(2))
     own, _ = lbfgs(problem, W, Clock(None), 1.0, 2000, 1e-14)
@@ -39,7 +38,8 @@ def test_it_ends_where_a_general_solver_ends(owners):
     assert value == pytest.approx(problem.smooth(other, 1.0, 1.0)[0], rel=1e-9)
 
 
-def test_every_step_goes_down_and_fewer_iterations_are_fewer():
+def test_every_iteration_goes_down():
+    """Every iteration lowers the value, and exactly as many are made as asked for."""
     problem = ring(Owners(2, 2))
     W = random_start(problem, np.random.default_rng(3))
     values = [problem.smooth(W, 0.3, 0.3)[0]]
@@ -50,7 +50,8 @@ def test_every_step_goes_down_and_fewer_iterations_are_fewer():
     assert (np.diff(values) < 0.0).all()
 
 
-def test_a_run_that_is_over_keeps_what_it_has():
+def test_ended_descent_keeps_its_point():
+    """A descent without time makes no more iterations than allowed, and no point is worse than the start."""
     problem = ring(Owners(2, 2))
     W = random_start(problem, np.random.default_rng(3))
     V, made = descend(problem, W, Clock(0.0), max_iter=50)
@@ -60,6 +61,7 @@ def test_a_run_that_is_over_keeps_what_it_has():
 
 @pytest.mark.parametrize("units", [1e-8, 1.0, 1e8])
 def test_units_make_no_difference(units):
+    """Samples in units from 1e-8 to 1e8 have the same values after the same iterations."""
     plain, other = ring(Owners(2, 1)), ring(Owners(2, 1), units=units)
     W = random_start(plain, np.random.default_rng(4))
     U = np.column_stack([W[:, :-1] / units, W[:, -1]])
@@ -70,7 +72,8 @@ def test_units_make_no_difference(units):
     assert values[0] == pytest.approx(values[1], rel=1e-4)
 
 
-def test_constant_columns_one_feature_and_perfect_samples_do_no_harm():
+def test_separable_and_constant_samples_are_finite():
+    """Separable samples, constant features and one feature leave finite faces without a warning."""
     rng = np.random.default_rng(5)
     x = np.sort(rng.normal(size=50))
     y = np.where(x > 0.0, 1.0, -1.0)

@@ -1,9 +1,6 @@
 """The stochastic solver of the Convex Polytope Machine: Algorithms 1 and 2, taken literally."""
 
-from __future__ import annotations
-
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +12,18 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import perplexity as effective_faces
 from polyopt.base.progress import points_to
-from polyopt.cpm import sgd as cpm_sgd
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.sgd import CpmSgd, assign, inverse_scale, losses, relative_step_sizes, solve_cpm_sgd
+from polyopt.cpm.sgd import (
+    AVERAGE,
+    CpmSgd,
+    assign,
+    inverse_scale,
+    losses,
+    precision,
+    relative_step_sizes,
+    solve_cpm_sgd,
+)
 from polyopt.linalg.rows import as_rows
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -32,7 +37,7 @@ def entropy_of(unadjusted):
 
 
 def literal_assign(unadjusted, i, scores, floor):
-    """Algorithm 2 as printed, on a dictionary; the natural face where no face raises the entropy."""
+    """Algorithm 2 as printed, on a dictionary; the natural face if no face raises the entropy."""
     natural = int(np.argmax(scores))
     with_natural = {**unadjusted, i: natural}
     answer = natural
@@ -44,41 +49,26 @@ def literal_assign(unadjusted, i, scores, floor):
     return answer
 
 
-class Memory:
-    """The arrays that the kernel keeps in place of the dictionary."""
-
-    def __init__(self, n, K):
-        counts = np.arange(n + 2)
-        self.unadjusted, self.counts = np.full(n, -1), np.zeros(K, dtype=np.int64)
-        self.phi, self.tally = counts * np.log(np.maximum(counts, 1)), np.zeros(5)
-
-    def assign(self, i, scores, floor):
-        natural = int(np.argmax(scores))
-        return assign(scores, natural, i, floor, self.unadjusted, self.counts, self.phi, self.tally)
-
-
-@pytest.mark.parametrize("K", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("K", [1, 2, 3, 10])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
 def test_the_kernel_is_algorithm_2(K, share, rng):
-    n, floor = 60, share * math.log(K)
-    memory, unadjusted = Memory(n, K), {}
-    taste = 2 * rng.normal(size=K)  # some faces win more often, so that the floor is felt
-    adjusted = 0
+    """The compiled assignment with its entropy is Algorithm 2, from the first call on."""
+    n, floor, counts = 60, share * math.log(K), np.arange(62)
+    adopted, found, phi = np.full(n, -1), np.zeros(K, dtype=np.int64), counts * np.log(np.maximum(counts, 1))
+    tally, unadjusted, adjusted = np.zeros(5), {}, 0
+    taste = 2 * rng.normal(size=K)  # some faces win more often, so that the floor matters
     for _ in range(400):
         i, scores = int(rng.integers(n)), rng.normal(size=K) + taste
-        answer = memory.assign(i, scores, floor)
+        natural = int(np.argmax(scores))
+        answer = assign(scores, natural, i, floor, adopted, found, phi, tally)
         assert answer == literal_assign(unadjusted, i, scores, floor)
-        adjusted += answer != np.argmax(scores)
-        assert memory.unadjusted[i] == np.argmax(scores)
-    assert memory.counts.tolist() == [list(unadjusted.values()).count(k) for k in range(K)]
+        assert adopted[i] == natural
+        adjusted += answer != natural
+    assert found.tolist() == [list(unadjusted.values()).count(k) for k in range(K)]
     if share == 0.0 or K == 1:
         assert adjusted == 0
     elif share >= 0.9:
         assert adjusted > 20
-
-
-def test_the_first_call_finds_no_face_that_raises_the_entropy():
-    assert Memory(9, 3).assign(4, np.array([0.0, 2.0, 1.0]), math.log(3)) == 1
 
 
 # -- Algorithm 1 ---------------------------------------------------------------------------
@@ -105,21 +95,19 @@ def literal_epoch(X, y, C, W, order, t, floor, unadjusted):
 @pytest.mark.parametrize("perplexity", [1.0, 2.2])
 @pytest.mark.parametrize("average", [False, True])
 def test_the_solver_is_algorithm_1(perplexity, average):
+    """Steps, average and the better of both answers are those of Algorithm 1 taken literally."""
     X, y, _ = clusters(50, 3, 0)
-    C, K, epochs = np.random.default_rng(1).uniform(0.5, 2.0, 50), 4, 3
-    orders = [np.random.default_rng(9 + e).permutation(50) for e in range(epochs)]
+    C, K, rows = np.random.default_rng(1).uniform(0.5, 2.0, 50), 4, as_rows(X)
     machine = CpmSgd(X.shape[1], K, perplexity=perplexity, average=average, dtype=np.float64)
-    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, C)
+    last_faces = np.full(50, -1)
+    arguments = machine.step_arguments(rows, y > 0, 25.0 * C, last_faces, np.full(50, -1))
     W, t, unadjusted, every = machine.iterates[0], 0, {}, []
-    waiting = iter(orders)
-    machine.rng = type("Fixed", (), {"permutation": lambda self, n: next(waiting)})()
-    for order in orders:
-        run.epoch(cpm_sgd.Clock())
-        run.measure()
+    for epoch in range(3):
+        order = np.random.default_rng(9 + epoch).permutation(50)
+        assert machine.take_steps(arguments, rows, order) == 50
         W, t, iterates = literal_epoch(X, y, C, W, order, t, math.log(perplexity), unadjusted)
         every += iterates
-        last = machine.U[:, :K].T / (t + 1)
-        assert last == pytest.approx(W, abs=1e-9 * np.abs(W).max())
+        assert machine.U[:, :K].T / (t + 1) == pytest.approx(W, abs=1e-9 * np.abs(W).max())
         answers = [W]
         if average:
             chosen = every[machine.spacing - 1 :: machine.spacing]
@@ -132,56 +120,52 @@ def test_the_solver_is_algorithm_1(perplexity, average):
         spread = [min(effective_faces(faces, C[y > 0]), perplexity) for faces in at]
         kept = [answer for answer, own in zip(answers, spread, strict=True) if own == max(spread)]
         least = min(cpm.objective(X, y, answer, C) for answer in kept)
-        assert run.history[-1]["objective"] == pytest.approx(least, rel=1e-9)
-    assert len(run.history) == epochs
+        assert machine.best_iterate(rows, y > 0, C)[1] == pytest.approx(least, rel=1e-9)
 
 
-def test_the_estimate_is_the_objective_at_the_steps():
-    """The losses as they were met: with faces that hardly move, those of the faces."""
+def test_scale_of_iterate_follows_from_steps():
+    """λη_t = 1/(t+1), and s_t = s_(t−1) (1 − λη_t) from s_0 = 1."""
+    t = np.arange(1.0, 50.0)
+    relative = relative_step_sizes(t, inverse_scale(t)) / inverse_scale(t - 1.0)
+    assert relative == pytest.approx(1.0 / (t + 1.0))
+    assert 1.0 / inverse_scale(t) == pytest.approx(np.cumprod(1.0 - relative))
+
+
+def test_estimate_and_point_of_an_epoch():
+    """A viewer receives the last iterate and each positive's face; the estimate is of the losses met."""
     X, y, _ = clusters(80, 3, 0)
-    C = np.full(80, 1e-9)
-    machine = CpmSgd(X.shape[1], 3, dtype=np.float64)
-    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, C)
-    run.epoch(cpm_sgd.Clock())
-    W = machine.U[:, :3].T / 81
-    assert run.history[0]["estimate"] == pytest.approx(cpm.objective(X, y, W, C), rel=1e-3)
-
-
-def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
-    X, y, _ = clusters(80, 3, 0)
-    machine, seen = CpmSgd(X.shape[1], 3, dtype=np.float64), []
-    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, np.full(80, 0.1))
+    C, seen = np.full(80, 1e-9), []  # so that the faces hardly move in an epoch
     with points_to(lambda record, point: seen.append(dict(point))):
-        run.epoch(cpm_sgd.Clock())
+        found = solve_cpm_sgd(X, y, C, 3, max_iter=1)
     (point,) = seen
-    assert np.array_equal(point["W"], machine.iterates[0])
-    assert point["objective"] == pytest.approx(cpm.objective(X, y, point["W"], np.full(80, 0.1)), rel=1e-9)
+    value = cpm.objective(X, y, point["W"], C)
+    assert point["objective"] == pytest.approx(value, rel=1e-9)
+    assert found.history[0]["estimate"] == pytest.approx(value, rel=1e-3)
     assert (point["assignment"][y < 0] == -1).all()
-    assert point["assignment"][y > 0].tolist() == run.last_faces[y > 0].tolist()
     assert set(point["assignment"][y > 0]) <= {0, 1, 2}
 
 
-def test_every_form_of_the_samples_takes_the_same_steps(rng):
+def test_form_of_samples_does_not_matter(rng):
+    """Bytes, singles, sparse rows and full columns take the steps of doubles."""
     whole = rng.integers(0, 256, (80, 6)) * (rng.random((80, 6)) < 0.4)
     y, C = np.where(rng.random(80) < 0.5, 1.0, -1.0), rng.uniform(0.1, 1.0, 80)
-    forms = {
-        "float64": (whole / 255, 1.0),
-        "float32": ((whole / 255).astype(np.float32), 1.0),
-        "CSR": (sp.csr_array(whole / 255), 1.0),
-        "bytes": (whole.astype(np.uint8), 1 / 255),
-        "full": (np.asfortranarray(whole / 255 + 1e-12), 1.0),  # no zeros: the samples share their columns
-    }
-    ends = {
-        name: solve_cpm_sgd(X, y, C, 3, perplexity=2.0, scale=scale, max_iter=5)
-        for name, (X, scale) in forms.items()
-        if name in forms  # each type of number has loops of its own
-    }
-    for end in ends.values():
-        assert end["W"] == pytest.approx(ends["float64"]["W"], abs=1e-4 * np.abs(end["W"]).max())
-        assert end.objective == pytest.approx(ends["float64"].objective, rel=1e-4)
+    plain, *others = (
+        solve_cpm_sgd(X, y, C, 3, perplexity=2.0, scale=scale, max_iter=5)
+        for X, scale in (
+            (whole / 255, 1.0),
+            ((whole / 255).astype(np.float32), 1.0),
+            (sp.csr_array(whole / 255), 1.0),
+            (whole.astype(np.uint8), 1 / 255),
+            (np.asfortranarray(whole / 255 + 1e-12), 1.0),  # no zeros: the samples share their columns
+        )
+    )
+    for other in others:
+        assert other["W"] == pytest.approx(plain["W"], abs=1e-4 * np.abs(plain["W"]).max())
+        assert other.objective == pytest.approx(plain.objective, rel=1e-4)
 
 
-def test_the_same_seed_gives_the_same_model():
+def test_seed_determines_the_model():
+    """The same seed gives the same bits, and another seed another model."""
     X, y, _ = clusters(100, 3, 0)
     one, two, other = (solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=20, seed=s)["W"] for s in (5, 5, 6))
     assert (one == two).all()
@@ -191,11 +175,10 @@ def test_the_same_seed_gives_the_same_model():
 # -- against the exact optimum -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
-def test_one_face_is_learnt_to_the_exact_optimum(seed, C):
-    """λ = 2/(nC) and nothing else: another factor would show at once."""
-    X, y, _ = clusters(60, 1, seed)
+def test_one_face_reaches_its_optimum(C):
+    """λ = 2/(nC): one face comes to the optimum of the explicit program, and another factor would not."""
+    X, y, _ = clusters(60, 1, 0)
     X = X[:, :1] + 0.3
     exact = cpm.face(X, y, C).solve()
     fast = solve_cpm_sgd(X, y, np.full(60, C), 1, max_iter=3000, tol=1e-5)
@@ -205,8 +188,9 @@ def test_one_face_is_learnt_to_the_exact_optimum(seed, C):
         assert cpm.face(X, y, factor * C).solve()["w"] != pytest.approx(exact["w"], abs=1e-3)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_several_faces_are_learnt_to_the_exact_optimum_of_their_assignment(seed):
+@pytest.mark.parametrize("seed", [0, 1])
+def test_faces_reach_optimum_of_their_assignment(seed):
+    """Several faces come near the optimum of their assignment, which the exact solver confirms."""
     X, y, _ = clusters(90, 3, seed, widen=1.5)
     C = np.random.default_rng(seed).uniform(0.5, 1.5, 90)
     fast = solve_cpm_sgd(X, y, C, 3, max_iter=600, tol=1e-4, seed=seed)
@@ -217,14 +201,14 @@ def test_several_faces_are_learnt_to_the_exact_optimum_of_their_assignment(seed)
     certificate = certify_cpm(X, y, C, W=fast["W"])
     assert certificate.dual_value <= proven * (1 + 1e-9)
     assert certificate.relative_gap < 1e-2
-    # The exact solver from the same assignment, and from many others.
     problem = PolytopeProblem(X, y, C, 3)
     assert proven * (1 - 5e-3) <= run_rounds(problem, z).objective <= fast.objective
-    best = run_from_many_starts([Stage(problem)], n_init=10, seed=seed)
+    best = run_from_many_starts([Stage(problem)], n_init=5, seed=seed)
     assert fast.objective <= best.objective * (1 + 5e-3)
 
 
-def test_a_cost_twice_as_high_is_a_sample_twice_as_often():
+def test_cost_is_repetition():
+    """A cost twice as high is a sample twice as often."""
     X, y, _ = clusters(60, 2, 0, widen=1.5)
     repeats = np.random.default_rng(0).integers(1, 4, 60)
     rows = np.repeat(np.arange(60), repeats)
@@ -236,7 +220,8 @@ def test_a_cost_twice_as_high_is_a_sample_twice_as_often():
 # -- a run ---------------------------------------------------------------------------------
 
 
-def test_the_floor_keeps_more_faces_in_use():
+def test_floor_keeps_more_faces_in_use():
+    """A larger floor of the perplexity leaves more faces in use."""
     rng = np.random.default_rng(0)
     angle, radius = rng.uniform(0, 2 * np.pi, 300), np.repeat([1.0, 2.0], 150) + 0.2 * rng.normal(size=300)
     X, y = (radius * [np.cos(angle), np.sin(angle)]).T, np.repeat([-1.0, 1.0], 150)
@@ -249,7 +234,8 @@ def test_the_floor_keeps_more_faces_in_use():
     assert ends[2]["perplexity"] > 8
 
 
-def test_the_history_and_the_best_answer():
+def test_records_of_a_run():
+    """Each epoch has a record, the objective is measured at some, and the run ends when they agree."""
     X, y, _ = clusters(100, 3, 0)
     solution = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=12, tol=1e-9)
     history = solution.history
@@ -270,15 +256,8 @@ def test_the_history_and_the_best_answer():
     assert 10 <= loose.iterations < 500
 
 
-def test_the_scale_of_the_iterate_follows_from_the_steps():
-    """λη_t = 1/(t+1), and s_t = s_(t−1) (1 − λη_t) from s_0 = 1."""
-    t = np.arange(1.0, 50.0)
-    relative = relative_step_sizes(t, inverse_scale(t)) / inverse_scale(t - 1.0)
-    assert relative == pytest.approx(1.0 / (t + 1.0))
-    assert 1.0 / inverse_scale(t) == pytest.approx(np.cumprod(1.0 - relative))
-
-
-def test_a_time_limit_keeps_a_point(ticking):
+def test_time_limit_ends_within_an_epoch(ticking):
+    """A time limit ends the run soon after, with the objective of its point."""
     X, y, _ = clusters(100, 3, 0)
     limited = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=10**6, tol=1e-12, time_limit=0.2)
     assert limited.status is Status.TIME_LIMIT
@@ -286,84 +265,65 @@ def test_a_time_limit_keeps_a_point(ticking):
     assert limited.objective == pytest.approx(cpm.objective(X, y, limited["W"]))
 
 
-@pytest.mark.parametrize("epochs", [0, 3])
-def test_an_interruption_keeps_the_epochs_before_it(epochs, monkeypatch):
-    X, y, _ = clusters(100, 3, 0)
-    calls, take_steps = [], CpmSgd.take_steps
-
-    def interrupted(*arguments):
-        if len(calls) == epochs:
-            raise KeyboardInterrupt
-        calls.append(1)
-        return take_steps(*arguments)
-
-    monkeypatch.setattr(CpmSgd, "take_steps", interrupted)
-    stopped = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=50)
-    assert stopped.status is Status.INTERRUPTED
-    assert stopped.objective == pytest.approx(cpm.objective(X, y, stopped["W"]))
-    monkeypatch.undo()
-    if epochs:
-        whole = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=epochs)
-        assert (stopped["W"] == whole["W"]).all()
-
-
 @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e20])
-def test_no_size_of_the_data_overflows(size):
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_no_size_of_samples_overflows(size, sign):
+    """Samples far from 1 in size leave finite faces with the objective told."""
     X, y, _ = clusters(60, 2, 0)
-    solution = solve_cpm_sgd(size * X, y, np.ones(60), 2, max_iter=20)
+    X = sign * size * np.abs(X)
+    solution = solve_cpm_sgd(X, y, np.ones(60), 2, max_iter=20)
     assert np.isfinite(solution["W"]).all()
-    assert solution.objective == pytest.approx(cpm.objective(size * X, y, solution["W"]), rel=1e-9)
+    assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"]), rel=1e-9)
 
 
-def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
-    """Two faces that have swapped their samples: each iterate is good, their mean is not."""
+@pytest.mark.parametrize("place", range(3))
+def test_single_precision_holds_its_sizes(place):
+    """The largest entry and both gains must lie from 1e-12 to 1e12 for single precision."""
+    for value, is_single in ((1e12, True), (1.01e12, False), (1e-12, True), (0.99e-12, False)):
+        numbers = [1.0, 1.0, 1.0]
+        numbers[place] = value
+        assert (precision(*numbers) is np.float32) == is_single
+
+
+# -- the answer ----------------------------------------------------------------------------
+
+
+def machine_at(last, average, **settings):
+    """A machine whose last iterate and average are given faces."""
+    machine = CpmSgd(last.shape[1] - 1, len(last), dtype=np.float64, **settings)
+    machine.begin_at(last, 100)
+    machine.tally[AVERAGE] = 1.0
+    machine.A[:, : len(average)] = average.T
+    return machine
+
+
+def test_average_over_exchanged_faces_is_rejected():
+    """If two faces have exchanged their samples, the mean of good iterates is bad, and the last is taken."""
     X, y, _ = clusters(60, 2, 0)
     W = solve_cpm_sgd(X, y, np.ones(60), 2, max_iter=100)["W"]
-    machine = CpmSgd(X.shape[1], 2, dtype=np.float64)
-    machine.steps[0], machine.tally[cpm_sgd.AVERAGE] = 100, 1.0
-    machine.U[:, :2], machine.A[:, :2] = 101.0 * W.T, 0.5 * (W + W[::-1]).T
+    machine = machine_at(W, 0.5 * (W + W[::-1]))
     answer, objective = machine.best_iterate(as_rows(X), y > 0, np.ones(60))
     assert answer == pytest.approx(W)
     assert objective == pytest.approx(cpm.objective(X, y, W))
     assert cpm.objective(X, y, machine.iterates[1]) > 2 * objective
 
 
-# -- the answer ----------------------------------------------------------------------------
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize(("floor", "prefers_spread"), [(1.0, False), (1.9, True), (2.0, True)])
+def test_answer_keeps_the_floor(floor, prefers_spread, is_last):
+    """Without a floor the cheaper answer is taken, with one the answer that is nearest to it."""
+    X, y = np.array([[2.0], [-2.0], [0.0]]), np.array([1.0, 1.0, -1.0])
+    spread, cheap = np.array([[9.0, -9.0], [-9.0, -9.0]]), np.array([[0.0, -0.5], [0.0, -1.0]])
+    pair = (spread, cheap) if is_last else (cheap, spread)
+    machine = machine_at(*pair, perplexity=floor)
+    answer, objective = machine.best_iterate(as_rows(X), y > 0, np.ones(3))
+    assert answer == pytest.approx(spread if prefers_spread else cheap)
+    assert objective == pytest.approx(cpm.objective(X, y, answer))
+    assert cpm.objective(X, y, cheap) < cpm.objective(X, y, spread)
 
 
-@pytest.mark.parametrize("floor", [0.0, np.log(3.0)])
-def test_of_two_answers_the_one_that_keeps_the_floor_or_else_the_less_dear_is_taken(floor):
-    """Above the floor perplexity is no merit; below it the nearer is the better, at equals the cheaper."""
-    for perplexities, objectives, better in (
-        ((3.5, 3.0), (2.0, 1.0), 1),
-        ((3.0, 3.5), (1.0, 2.0), 0),
-        ((2.9, 3.1), (1.0, 2.0), 1 if floor else 0),
-        ((2.5, 2.9), (1.0, 2.0), 1 if floor else 0),
-        ((2.5, 2.5), (2.0, 1.0), 1),
-    ):
-        machine = SimpleNamespace(
-            iterates=[0, 1],
-            floor=floor,
-            _objective=lambda W, *_, values=objectives: values[W],
-            _perplexity=lambda W, *_, values=perplexities: values[W],
-        )
-        assert cpm_sgd.CpmSgd.best_iterate(machine, None, None, None) == (better, objectives[better])
-
-
-def test_single_precision_is_for_sizes_that_it_can_hold():
-    """The largest entry in units of the scale, the largest gain and the least: from 1e-12 to 1e12."""
-    rows, gains = as_rows(np.array([[0.5, -2.0], [1.0, 0.25]])), np.array([1.0, 2.0])
-    for scale, more, fits in (
-        (0.5e12, 1.0, True), (-0.5e12, 1.0, True), (0.51e12, 1.0, False), (-0.51e12, 1.0, False),
-        (0.5e-12, 1.0, True), (0.49e-12, 1.0, False), (1.0, 0.5e12, True), (1.0, 0.51e12, False),
-        (1.0, 1e-12, True), (1.0, 0.99e-12, False),
-    ):  # fmt: skip
-        assert (cpm_sgd._choose_precision(rows, scale, more * gains) is np.float32) == fits
-    zeros = as_rows(sp.csr_array((2, 2)))
-    assert cpm_sgd._choose_precision(zeros, 1e300, gains) is np.float32
-
-
-def test_the_losses_are_those_of_the_program():
+def test_losses_are_those_of_the_program():
+    """Squares and losses are the objective of the printed program, dense and sparse."""
     X, y = two_blobs(n=40, m=4, separation=0.5, seed=2)
     C, W = np.random.default_rng(2).uniform(size=40), np.random.default_rng(3).normal(size=(3, 5))
     wanted = cpm.objective(X, y, W, C)

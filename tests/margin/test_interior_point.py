@@ -1,7 +1,5 @@
 """The interior-point solver: against the explicit programs, on data of every kind, and at its limits."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import rmm, sigma_svm, svm
-from formulations.families import Families, Family, hinge_families, margin_family
+from formulations.families import hinge_families
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
@@ -33,7 +31,8 @@ def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):
 
 
 @pytest.mark.parametrize("B", [np.inf, 3.0, 1.3, 1.0001, 1.0])
-def test_it_solves_the_explicit_program(B, blobs):
+def test_solution_is_of_explicit_program(B, blobs):
+    """Objective, bound and w are those of the explicit program, and the certificate proves them."""
     X, y = blobs
     program = svm.primal(X, y, 1.0) if np.isinf(B) else rmm.qp(X, y, 1.0, B)
     exact = program.solve()
@@ -47,7 +46,8 @@ def test_it_solves_the_explicit_program(B, blobs):
 
 @pytest.mark.parametrize("D", [0.0, 0.4, 0.99, 1.0])
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
-def test_it_solves_the_sigma_svm(D, form, blobs, rng):
+def test_solution_is_of_sigma_svm(D, form, blobs, rng):
+    """Of any share D, dense or sparse, the solution is that of the explicit σ-SVM."""
     X, y = blobs
     weights = rng.uniform(0.5, 2.0, len(y))
     exact = sigma_svm.primal(X, y, weights, D, weights).solve()
@@ -57,18 +57,24 @@ def test_it_solves_the_sigma_svm(D, form, blobs, rng):
 
 
 @pytest.mark.parametrize("B", [np.inf, 1.3])
-def test_multipliers_are_those_of_the_explicit_program(B, blobs, rng):
-    """Costs of no special size leave one set of multipliers only, which are prices."""
+def test_multipliers_are_of_explicit_program(B, blobs, rng):
+    """Costs of no special size leave one set of multipliers, feasible and that of the explicit program."""
     X, y = blobs
     costs = rng.uniform(0.5, 2.0, len(y))
     exact = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve()
     fast = solve_interior_point(X, hinge_families(y, costs, B), tol=1e-10)
     for row, multipliers in fast.duals.items():
         assert multipliers == pytest.approx(exact.duals[row], abs=1e-4)
+    alpha, *bounds = fast.duals.values()
+    assert ((alpha >= 0) & (alpha <= costs)).all()
+    assert all((each >= 0).all() for each in bounds)
+    beta = alpha * y - sum(side * each for side, each in zip((1.0, -1.0), bounds, strict=False))
+    assert abs(beta.sum()) <= 1e-10 * np.abs(beta).sum()
+    assert np.abs(X @ fast["w"] + float(fast["b"])).max() <= B * (1 + 1e-12)
 
 
-def test_at_full_share_w_has_the_least_norm_on_its_outputs(rng):
-    """Six features that span three dimensions, one of them constant: only three directions matter."""
+def test_full_share_leaves_least_norm(rng):
+    """At D = 1 with six features of rank three, w has the least norm among those with its outputs."""
     basis, mix = rng.normal(size=(50, 3)), rng.normal(size=(3, 5))
     X = np.column_stack([basis @ mix, np.full(50, 1e3)])
     y = np.where(basis[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
@@ -79,7 +85,8 @@ def test_at_full_share_w_has_the_least_norm_on_its_outputs(rng):
         assert w[-1] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_sample_without_cost_takes_no_part_but_keeps_its_bounds(blobs):
+def test_sample_without_cost_keeps_its_bounds(blobs):
+    """A sample of cost 0 has no margin multiplier, but its output stays within the bounds."""
     X, y = blobs
     costs = np.where(np.arange(len(y)) < 8, 0.0, 1.0)
     for B in (np.inf, 1.2):
@@ -87,19 +94,6 @@ def test_a_sample_without_cost_takes_no_part_but_keeps_its_bounds(blobs):
         fast = solve_interior_point(X, hinge_families(y, costs, B))
         assert (fast.duals["margin"][:8] == 0).all()
         assert fast.objective == pytest.approx(exact.objective, rel=1e-7)
-
-
-def test_multipliers_are_exactly_feasible(blobs, rng):
-    X, y = blobs
-    costs = rng.uniform(0.1, 2.0, len(y))
-    fast = solve_interior_point(X, hinge_families(y, costs, 1.2))
-    alpha, lam, lam_star = (fast.duals[name] for name in ("margin", "bound_above", "bound_below"))
-    assert (alpha >= 0).all()
-    assert (alpha <= costs).all()
-    assert min(lam.min(), lam_star.min()) >= 0
-    beta = alpha * y - lam + lam_star
-    assert abs(beta.sum()) <= 1e-10 * np.abs(beta).sum()
-    assert np.abs(X @ fast["w"] + float(fast["b"])).max() <= 1.2 * (1 + 1e-12)
 
 
 @settings(deadline=None, max_examples=15)
@@ -112,6 +106,7 @@ def test_multipliers_are_exactly_feasible(blobs, rng):
     kind=st.sampled_from(["plain", "duplicates", "separable", "collinear", "zero feature", "imbalanced"]),
 )
 def test_degenerate_data_end_certified(seed, n, m, B, C, kind):
+    """Duplicates, separable, collinear or imbalanced classes end with a proven optimum at any cost."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(n, m)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
     if kind == "duplicates":
@@ -132,26 +127,8 @@ def test_degenerate_data_end_certified(seed, n, m, B, C, kind):
         assert found.relative_gap <= 1.1e-8
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-def test_features_of_any_scale(scale, blobs):
-    X, y = blobs
-    scaled = X * np.array([scale, 1.0, 1.0])
-    for B in (np.inf, 1.5):
-        solution = solve_interior_point(scaled, hinge_families(y, np.ones(len(y)), B))
-        assert certificate(scaled, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
-
-
-def test_sparse_and_single_precision_are_the_dense_answer(blobs):
-    X, y = np.float32(blobs[0]).astype(float), blobs[1]
-    X[np.abs(X) < 0.5] = 0.0
-    dense = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.4), tol=1e-10)
-    for form in (sp.csr_array(X), np.float32(X), sp.csr_array(np.float32(X))):
-        other = solve_interior_point(form, hinge_families(y, np.ones(len(y)), 1.4), tol=1e-10)
-        assert other.objective == pytest.approx(dense.objective, rel=1e-9)
-        assert other["w"] == pytest.approx(dense["w"], abs=1e-5)
-
-
-def test_no_whole_copy_of_the_data_is_made(rng):
+def test_samples_are_not_copied(rng):
+    """Memory beyond the samples is a block and some vectors, less than a copy."""
     X = rng.normal(size=(20_000, 60)).astype(np.float32)
     y = np.where(X[:, 0] + rng.normal(size=len(X)) > 0, 1.0, -1.0)
     solve_interior_point(X[:50], hinge_families(y[:50], np.ones(50)), max_iter=3)  # loads what is imported
@@ -165,8 +142,8 @@ def test_no_whole_copy_of_the_data_is_made(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("density", [0.02, 0.5, 1.0])
-def test_the_products_are_what_they_say(dtype, density, rng):
-    """Dense, sparse by single products, and sparse by blocks, more than one of them."""
+def test_products_are_of_shifted_rows(dtype, density, rng):
+    """Dense rows, and sparse ones by entries or by blocks, have the products of the shifted matrix."""
     X = (rng.normal(size=(5000, 40)) * (rng.random((5000, 40)) < density)).astype(dtype)
     d, V, v = rng.uniform(0, 3, 5000), rng.normal(size=(5000, 2)), rng.normal(size=41)
     shift = rng.normal(size=40)
@@ -182,8 +159,8 @@ def test_the_products_are_what_they_say(dtype, density, rng):
         assert rows.scores(v) == pytest.approx(lifted @ v, rel=1e-9, abs=1e-9)
 
 
-def test_a_singular_system_is_solved_where_it_has_a_solution(rng):
-    """R = 1 drowns in collinear features of weight 1e20; the factorisation still has to go through."""
+def test_singular_system_is_solved(rng):
+    """If R = 1 drowns in collinear features of weight 1e20, the system is still solved."""
     X = rng.normal(size=(30, 4))
     lifted = np.column_stack([X, X[:, 0], np.ones(30)])
     M = 1e20 * lifted.T @ lifted
@@ -192,8 +169,8 @@ def test_a_singular_system_is_solved_where_it_has_a_solution(rng):
     assert lifted @ found == pytest.approx(lifted @ wanted, rel=1e-6)
 
 
-def test_heavy_multipliers_leave_stationarity_exact(rng):
-    """Rare features, standardised, make single samples far outliers, held at the bound by large lam."""
+def test_heavy_multipliers_keep_stationarity(rng):
+    """Standardised rare features, whose samples are outliers at the bound, end with a proof."""
     n = 4000
     rare = (rng.random((n, 6)) < np.array([0.5, 0.2, 0.01, 0.005, 0.002, 0.001])).astype(float)
     rare[:6] = np.eye(6)
@@ -207,8 +184,8 @@ def test_heavy_multipliers_leave_stationarity_exact(rng):
 
 
 @pytest.mark.parametrize(("D", "B"), [(None, np.inf), (None, 1.4), (0.6, np.inf)])
-def test_wherever_it_stops_both_values_are_those_of_its_vectors(B, D):
-    """Classes of unlike size, so that early multipliers have to be balanced: a bound, and by them."""
+def test_any_iterate_has_true_values(B, D):
+    """After any number of iterations objective and bound are those of w, b and the multipliers."""
     rng = np.random.default_rng(0)
     X, y = two_blobs(n=50, separation=1.5, seed=3)
     y[:8] = 1.0
@@ -246,8 +223,8 @@ def test_wherever_it_stops_both_values_are_those_of_its_vectors(B, D):
 
 
 @pytest.mark.parametrize("D", [0.6, 1.0])
-def test_the_regulariser_is_its_matrix_and_leaves_out_what_has_no_size(D, rng):
-    """Features of sizes from 1e-8 to 1e3, one of them constant: none is small but by its own measure."""
+def test_regulariser_is_its_matrix(D, rng):
+    """Gradient, energy, conjugate and system are those of R, for features of sizes from 1e-8 to 1e3."""
     X = rng.normal(size=(60, 4)) * [1e-8, 1.0, 1e3, 0.0]
     X[:, 1] += 0.5e8 * X[:, 0]
     R = (1.0 - D) * np.eye(4) + D * np.cov(X.T, bias=True)
@@ -271,16 +248,16 @@ def test_the_regulariser_is_its_matrix_and_leaves_out_what_has_no_size(D, rng):
 
 
 @pytest.mark.parametrize(("apart", "kept"), [(0.5e-11, 1), (2e-11, 10)])
-def test_a_direction_counts_from_a_share_of_the_largest_on(apart, kept):
-    """Of ten features all but alike: eigenvalues 10 and, nine times, `apart`; of 10 the share is 1e-11."""
+def test_least_eigenvalue_that_counts(apart, kept):
+    """Of nearly equal features, eigenvalues count from 1e-12 of the largest on."""
     regulariser = Regulariser(10, np.ones((10, 10)) - apart * (1.0 - np.eye(10)))
     dimensions = 10 if regulariser.basis is None else regulariser.basis.shape[1] - 1
     assert dimensions == kept
 
 
 @pytest.mark.parametrize("level", [1e-5, 1.0, 1e5])
-def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level, rng):
-    """Without a norm (D = 1) what varies by 1e-4 of its mean still separates, and rounding does not."""
+def test_constant_feature_gets_no_weight(level, rng):
+    """At D = 1 a constant feature has no weight, and one that varies by 1e-4 of its mean has."""
     y = np.repeat([-1.0, 1.0], 20)
     varied = level * (1.0 + 1e-4 * (y + rng.normal(size=40)))
     X = np.column_stack([varied, np.full(40, level * 1.1), rng.normal(size=40)])
@@ -293,8 +270,8 @@ def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level
 
 
 @pytest.mark.parametrize(("spread", "is_kept"), [(1.25, True), (0.8, False)])
-def test_the_line_between_a_small_spread_and_rounding(spread, is_kept):
-    """A standard deviation of 1e-12 of the mean, centred; the square root of it where sparse rows are not."""
+def test_least_spread_that_counts(spread, is_kept):
+    """A standard deviation counts from 1e-12 of the mean on, and from 1e-6 for sparse rows."""
     y = np.repeat([-1.0, 1.0], 20)
     for form, line in ((np.array, 1e-12), (sp.csr_array, 1e-6)):
         X = np.column_stack([8.0 * (1.0 + spread * line * y), np.tile([1.0, -1.0], 20), np.zeros((40, 200))])
@@ -303,8 +280,8 @@ def test_the_line_between_a_small_spread_and_rounding(spread, is_kept):
 
 
 @pytest.mark.parametrize("B", [np.inf, 1.3])
-def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey(B):
-    """What of Σ β_i is not 0 is taken off in proportion to the rooms; the bound is of what is left."""
+def test_repaired_multipliers_prove_the_bound(B):
+    """The multipliers of an iterate, once balanced, prove the bound of its survey."""
     X, y = two_blobs(n=50, separation=1.5, seed=3)
     y[:8] = 1.0
     costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
@@ -327,39 +304,8 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     assert unbalanced > 0
 
 
-def test_a_weight_is_a_repetition(blobs, rng):
-    X, y = blobs
-    weights = rng.integers(1, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), weights)
-    weighted = solve_interior_point(X, hinge_families(y, weights.astype(float), 1.5), tol=1e-10)
-    repeated = solve_interior_point(X[rows], hinge_families(y[rows], np.ones(len(rows)), 1.5), tol=1e-10)
-    assert weighted["w"] == pytest.approx(repeated["w"], abs=1e-6)
-    assert weighted.objective == pytest.approx(repeated.objective, rel=1e-9)
-
-
-def test_a_perturbed_point_fails(blobs):
-    X, y = blobs
-    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y))))
-    worse = certify_svm(X, y, 1.0, w=1.01 * solution["w"], b=float(solution["b"]),
-                        alpha=solution.duals["margin"], tol=1e-6)  # fmt: skip
-    assert worse.claim is not Claim.OPTIMAL
-
-
-def test_limits_keep_a_point_with_a_proven_gap(blobs, monkeypatch):
-    X, y = blobs
-    optimum = svm.primal(X, y, 1.0).solve().objective
-    for limits, status in (
-        ({"max_iter": 3}, Status.ITERATION_LIMIT),
-        ({"time_limit": 1e-9}, Status.TIME_LIMIT),
-    ):
-        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y))), **limits)
-        assert solution.status is status
-        assert solution.bound <= optimum * (1 + 1e-9)
-        assert solution.objective >= optimum * (1 - 1e-9)
-        assert certificate(X, y, 1.0, np.inf, solution).claim is not Claim.OPTIMAL
-
-
-def test_what_rounding_ends_is_not_called_optimal(blobs):
+def test_rounding_does_not_end_optimal(blobs):
+    """A run that rounding ends is inaccurate or stalled, though its point may be proven."""
     X, y = blobs
     solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), tol=1e-17)
     assert solution.status in (Status.INACCURATE, Status.STALLED)
@@ -389,35 +335,15 @@ def test_what_rounding_ends_is_not_called_optimal(blobs):
     ],
 )
 def test_wrong_input_is_named(changes, message, blobs):
+    """Unusable samples, labels, costs, bounds, shares and weights are named."""
     arguments = {"X": blobs[0], "y": blobs[1], "C": 1.0, "B": np.inf} | changes
     X, y, C, B = (arguments.pop(name) for name in ("X", "y", "C", "B"))
     with pytest.raises(ValueError, match=message):
         solve_interior_point(X, hinge_families(y, C, B), **arguments)
 
 
-@pytest.mark.parametrize("kink", [0.5, 2.0])
-def test_rows_that_must_hold_and_that_zeros_do_not_meet_are_refused(kink, blobs):
-    X, y = blobs
-    must = Family("must", "nu", y, kink, np.full(len(y), np.inf))
-    with pytest.raises(ValueError, match="needs finite costs of slack"):
-        solve_interior_point(X, Families(margin_family(y, np.ones(len(y))), must))
-
-
-def test_ctrl_c_keeps_the_point(blobs):
-    X, y = blobs
-
-    def interrupt(record):
-        if record["iteration"] >= 2:
-            raise KeyboardInterrupt
-
-    with records_to(interrupt):
-        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3))
-    assert solution.status is Status.INTERRUPTED
-    assert np.isfinite(solution.objective)
-    assert solution.bound <= solution.objective
-
-
-def test_the_history_ends_at_the_answer(blobs):
+def test_history_ends_at_the_solution(blobs):
+    """The records are told as they are kept, and objective and bound close the gap monotonically."""
     X, y = blobs
     seen = []
     with records_to(seen.append):

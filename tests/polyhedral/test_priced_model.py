@@ -1,7 +1,5 @@
 """The quadratic model with a penalty: its steps and its optimum, on models drawn at random."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -35,7 +33,8 @@ def value(penalty, W, slope, H, V):
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_the_penalty_of_entries_is_that_of_faces(prices):
+def test_entry_penalty_is_that_of_faces(prices):
+    """Value and proximal step of the penalty of entries are those of the penalty of faces."""
     rng, problem, penalty, W, slope, _ = drawn(prices)
     classes, faces = problem.owners.classes[:, None], W.reshape(K, M + 1)
     assert penalty.value(W) == pytest.approx(problem.penalty.value(faces))
@@ -46,7 +45,8 @@ def test_the_penalty_of_entries_is_that_of_faces(prices):
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
+def test_model_minimum_is_proven(prices):
+    """No other point is below the model's minimum, and the gap bounds what any point is above it."""
     for seed in range(3):
         rng, problem, penalty, W, slope, H = drawn(prices, seed)
         found = model.minimise_model(penalty, W, slope, H, 0.3, 1e-12)
@@ -71,7 +71,8 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
             assert value(part, *kept, V) >= value(part, *kept, held) - 1e-10
 
 
-def test_curvature_and_slope_of_lengths_are_those_of_differences():
+def test_group_norms_have_their_derivatives():
+    """Slope and curvature of the group norms are those of differences."""
     rng, _, penalty, v, _, H = drawn("group")
     v[np.isin(penalty.groups, 1)] = 0.0  # a group that is out of use
     used = np.flatnonzero(v)
