@@ -68,7 +68,7 @@ def certify_projection(
     value = 0.5 * scaled_step.square_sum() if (candidate != x).any() else Ball(0.0)
     residuals = _residuals(rows, candidate, unit, bounds, lam.mid, float(value.mid))
     feasible = all(r.relative <= tol for r in residuals if r.condition == "primal")
-    notes = [] if feasible else ["The point violates a bound, or moves a feature that is held."]
+    notes = [] if feasible else ["The point violates a face or a bound, or moves a feature that is held."]
     return conclude("projection.primal", value, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
@@ -146,7 +146,7 @@ def _certify_empty(
     slope = float(np.linalg.norm(slopes)) * ABOVE  # λ·(W z + b) falls by at most this per spread from x
     lower = float(least_value.lower)
     if lower <= 0.0:
-        note = "The multipliers are no ray: they prove nothing."
+        note = "The multipliers are not a ray, so nothing is proven."
         return Certificate("projection.primal", Claim.NONE, np.inf, 0.0, (), tol, note=note)
     residuals = [residual("sign", "face", -lam, float(lam.max(initial=1.0)))]
     if not slope:

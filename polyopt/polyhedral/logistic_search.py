@@ -1,11 +1,11 @@
 """Model selection for logistic polytopes: faces, ridge, knots and number of weights, by validation samples.
 
 A candidate is a setting of the hyperparameters (:class:`Candidate`). Its structure is its number of knots and
-the numbers of faces of the two classes. The numbers of a fit are its nonzero weights and biases, and the
-knots in use. A split divides the samples into a training and a validation part, and candidates are compared
-by the log loss of the validation samples. A path is a sequence of candidates of one structure, each of which
-is the warm start of the next: first the ridge rises, and then weights are removed, those first whose removal
-raises the loss the least.
+the numbers of faces of the two classes. The size of a fit, called its *numbers*, is the count of its nonzero
+weights and biases and of the knots in use. A split divides the samples into a training and a validation part,
+and candidates are compared by the log loss of the validation samples. A path is a sequence of candidates of
+one structure, each of which is the warm start of the next: first the ridge rises, and then weights are
+removed, those first whose removal raises the loss the least.
 
 :class:`Search` fits candidates on the splits, in three rounds; :class:`LogisticSearch` is the estimator.
 """
@@ -55,15 +55,15 @@ from polyopt.polyhedral.logistic_polytopes import random_start
 class Options:
     """Numbers of the search."""
 
-    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the samples' total weight
+    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to Search.weight
     first_round_samples: int = 3000  # largest training part of the first round, which only ranks structures
-    one_split_min_samples: int = 3000  # number of samples from which the default is one split
-    validation_fraction: float = 0.25  # fraction of the samples for validation if there is one split
-    three_folds_min_samples: int = 1000  # number of samples from which it is three folds; below, five
+    one_split_min_samples: int = 3000  # number of samples from which the default cv is a single split
+    validation_fraction: float = 0.25  # fraction of validation samples in that single split
+    three_folds_min_samples: int = 1000  # number of samples from which the default cv has 3 folds, not 5
     max_faces_always_tried: int = 4  # number of faces up to which the first round does not stop early
-    second_round_structures: int = 3  # besides the best ones for each number of knots
-    third_round_structures: int = 2  # likewise
-    numbers_per_face: int = 4  # weights and biases aimed at in the third round, without a limit of numbers
+    second_round_structures: int = 3  # fitted on all splits, besides the best one for each number of knots
+    third_round_structures: int = 2  # whose weights are removed, besides the best for each number of knots
+    numbers_per_face: int = 4  # target of the third round per face, if the user sets no limit of numbers
     stop_errors: float = 2.0  # standard errors by which a loss must be higher to end a path
 
 
@@ -76,13 +76,13 @@ class Candidate(NamedTuple):
     n_faces: tuple[int, int]  # numbers of faces of the classes -1 and +1
     ridge: float  # ρ of a fit to all samples; on a split it is multiplied by the weight in training
     n_knots: int = 0  # number of knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`)
-    numbers: int | None = None  # largest number of nonzero weights, biases and knots; None: none is removed
+    numbers: int | None = None  # limit of the numbers of a fit; None: no weights are removed
 
 
 class Part(NamedTuple):
     """The samples of two classes in a split."""
 
-    training: FaceLoss  # with the penalties of the split, and one face
+    training: FaceLoss  # with the split's penalties; each fit replaces its owners (faces) and ridges
     X: Matrix  # validation samples, their labels -1 and +1, and weights
     y: Array
     c: Array
@@ -108,8 +108,8 @@ class Search:
     parts: dict[int, list[list[Part]]]  # by number of knots: for each split, a part for each pair of classes
     knots: dict[int, Array | None]  # by number of knots: knots in each feature
     splits: Sequence[int]  # indices of the splits
-    first: int  # index of the split of the first round, in `splits` or one further
-    weight: float  # total weight of a pair of classes, of which ridges are multiples
+    first: int  # split of the first round: split 0, or an extra one with fewer training samples
+    weight: float  # mean total weight of a pair of classes, the unit of the ridges
     max_faces: int
     max_numbers: int | None
     seed: int  # of the random starts of paths
@@ -158,9 +158,9 @@ class Search:
     def best(self) -> Candidate | None:
         """Return the best candidate within the limit of numbers, by all splits or else by the first.
 
-        The candidate with the lowest loss gives way to the one with most numbers among those that differ from
-        it in the removed weights only and are not worse by a standard error: the smallest of many losses is
-        small partly by chance, which is no reason to remove weights.
+        Take the lowest loss; among the candidates that differ only in the removed weights, and whose loss is
+        not higher by more than a standard error, return the one with the most numbers. The lowest of many
+        losses is low partly by chance, so it does not justify removing weights.
         """
         for splits in (self.splits, [self.first]):
             small = [
@@ -213,7 +213,10 @@ class Search:
                 faces, previous = 2 * faces, best
 
     def _best_dense(self, splits: Sequence[int], count: int) -> list[Candidate]:
-        """Return the best candidates with all weights, of `count` structures and for each number of knots."""
+        """Return the best candidate of each of the `count` best structures, and of each number of knots.
+
+        Only dense candidates, without removed weights, are compared.
+        """
         dense = [c for c in self.fitted_on(splits) if c.numbers is None]
         ranked = sorted(dense, key=lambda c: self.loss(c, splits))
         # The last candidate of a key stays in a dict: in reversed order, that is the best one.
@@ -223,9 +226,9 @@ class Search:
         return list(dict.fromkeys([*best[:count], *of_knots.values()]))
 
     def _remove_weights(self, dense: Candidate) -> None:
-        """Fit a candidate with fewer and fewer weights: down to a target, and then at most to half of it.
+        """Fit a candidate with fewer and fewer weights: to the target, then on to half of the target.
 
-        Below the target this stops once the loss is higher than the lowest one by ``stop_errors`` errors.
+        Below the target, stop once the loss is higher than the lowest one by ``stop_errors`` errors.
         """
         target = self.max_numbers or OPTIONS.numbers_per_face * sum(dense.n_faces)
         sizes = sizes_down_to(max(target // 2, 1), self.numbers(dense, self.splits))
@@ -358,7 +361,8 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     n_numbers_ : int
         Number of nonzero weights and biases of the chosen classifier, and of knots in use.
     status_ : Status
-        TIME_LIMIT or INTERRUPTED if the search was cut short, else the status of the last fit.
+        TIME_LIMIT if the time ended before or during the last fit, INTERRUPTED if Ctrl-C ended that fit, else
+        the status of that fit.
 
     Examples
     --------
@@ -411,8 +415,10 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         whole_or_none("numbers", self.numbers)
         with running(Clock(self.time_limit)) as clock, records_to(printer(name) if self.verbose else None):
             model = self._choose(X, y, sample_weight)
-            was_over = is_out_of_time()  # before the last fit
-            if clock.is_stopped:
+            was_over = (
+                is_out_of_time()
+            )  # the search used all the time: the last fit gets only its first point
+            if clock.is_stopped:  # Ctrl-C in the search; in the last fit it keeps the last point instead
                 raise KeyboardInterrupt
             status = Status.TIME_LIMIT if was_over else Status.CONVERGED
             if self.refit:
@@ -448,7 +454,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         penalty = (machine.penalty or FacePenalty()).of_features(
             samples.shape[1], list(getattr(self, "feature_names_in_", ()))
         )
-        # The features, penalties and parts by the number of knots of each feature.
+        # The keys of each dictionary are numbers of knots per feature.
         hinges, penalties, parts = {}, {}, {}
         knots: dict[int, Array | None] = {}
         for n in _knot_numbers(self.n_knots):
@@ -489,7 +495,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
 
     @property
     def status_(self) -> Status:
-        """TIME_LIMIT or INTERRUPTED if the search was cut short, else the status of the last fit."""
+        """Status of the last fit, or TIME_LIMIT or INTERRUPTED if it was cut short."""
         check_is_fitted(self)
         return Status[self._status]
 

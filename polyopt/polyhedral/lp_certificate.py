@@ -1,9 +1,11 @@
 """Certificates of faces fitted by linear programs: the exact Polyceptron and PC-SLP.
 
-Positives, y = +1, should have the margin y W_k·x̃ ≥ 1, x̃ = (x, 1), at every face W_k, and each negative at the
-face that it is assigned to; ξ ≥ 0 are the slacks. For a fixed assignment both problems are linear programs
-with the box constraint |W| ≤ R on every entry. By weak duality any multipliers M_ik of the margin
-constraints, at least 0 and within their caps (the costs of slack), give the bound
+Positives, y = +1, should have the margin y W_k·x̃ ≥ 1, x̃ = (x, 1), at every face W_k, and each negative at
+the face that it is assigned to; ξ ≥ 0 are the slacks. For a fixed assignment both problems are linear
+programs with the box constraint |W| ≤ R on every entry. They differ in the loss of a positive. The exact
+Polyceptron sums its slacks over the faces, so every multiplier M_ik has the cap C_i. PC-SLP takes the largest
+slack, so the cap is on Σ_k M_ik; it also divides each cost by the total cost of the class. By weak duality
+any multipliers M_ik ≥ 0 of the margin constraints that satisfy the caps give the bound
 
     Σ_ik M_ik − R Σ_k ‖r_k‖_1,    r_k = Σ_i M_ik y_i x̃_i, the imbalance of face k.
 
@@ -79,9 +81,11 @@ def certify_polyceptron(
     Certificate
         ``optimal`` if the value is 0, or if there is one face and it attains its bound; ``stationary`` if
         several faces attain the bound for their assignment, and no negative has a smaller loss at another
-        face; else ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. Unless the
-        faces are optimal, `global_bound` replaces the bound: the claim is ``solvers_word`` if the faces
-        attain it, else ``suboptimal_by``, since only 0 is proven for all assignments.
+        face; ``none`` if a face is outside the box; else ``suboptimal_by``, for the fixed assignment.
+
+        If `global_bound` is given and the faces are not ``optimal``, the certificate is for all assignments:
+        ``solvers_word`` if the faces attain `global_bound`, else ``suboptimal_by``, relative to the proven
+        bound 0.
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
@@ -104,6 +108,7 @@ def certify_polyceptron(
     bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
     residuals = _reassignment_gain(y, hinges.mid, assigned)
     if u_input is not None:
+        # If both are 0, complementarity is relative to the value at W = 0, the sum of the caps.
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += conditions(X, y, M, caps - M, hinges.mid, box, scale)
     name = "the exact Polyceptron"
@@ -153,6 +158,7 @@ def certify_pc_slp(
     caps = np.maximum(weights.lower, 0.0)  # of the sum of each sample's multipliers
     hinges = _hinges(X, y, box.W)
     assigned = _assignment(X, y, box.W, assignment, None, caps)
+    # (n, K), 1 if the sample has a margin constraint at the face
     members = np.where(inside[:, None], 1.0, belonging(y, assigned, K))
     # The loss of a positive is its largest hinge, that of a negative the hinge at its assigned face.
     losses = hinges.signed(members).max(axis=1)
@@ -177,7 +183,7 @@ def certify_pc_slp(
     residuals = _reassignment_gain(y, hinges.mid, assigned)
     if has_multipliers:
         unused = (weights.mid - M.sum(axis=1))[:, None]
-        scale = max(float(value.mid), float(bound.mid)) or 2.0
+        scale = max(float(value.mid), float(bound.mid)) or 2.0  # 2 is the value at W = 0
         residuals += conditions(X, y, M, unused, losses.mid[:, None], box, scale)
 
     def statement() -> Statement:
@@ -201,6 +207,7 @@ def _class_weights(y: Vector, costs: Vector) -> Ball:
     scaled = costs / float(costs.max())  # sums of the largest numbers must not overflow
     totals = np.where(inside, scaled[inside].sum(), scaled[~inside].sum())
     weights = scaled / totals
+    # The radius is the rounding of the sum (gamma), the scaling and the division; 2**-1000 covers underflow.
     return Ball(weights, 1.01 * (gamma(len(y)) + 4 * UNIT) * weights + 2.0**-1000)
 
 

@@ -1,16 +1,17 @@
 """Nearest point of a region to a sample, by best-first branch and bound.
 
-There are two kinds of choices: those of the region, among rows (:mod:`polyopt.polytope.region`), and those of
-the question, among values of features. The indicators of a categorical column, one of which is 1, are a
-choice among the categories. A missing number is a choice, too: it stays missing, at its imputed value, or
-becomes known, and its indicator becomes 0.
+A region is a union of cases (:mod:`polyopt.polytope.region`). A point of a case satisfies all rows of the
+case, half-spaces w·z + b ≤ 0, and at least one row of each of its choices. The question has the sample
+(:mod:`polyopt.polytope.projection`) and further choices, among values of features. A categorical column is a
+choice among its categories: one of its indicators is 1. A missing number is a choice between two options: it
+stays missing, at its imputed value, or it becomes known, and its indicator becomes 0.
 
 A node of the search has made some choices and left the others open. The projection of the sample on the node
 is the nearest point that satisfies the chosen rows and values; its distance is a lower bound for the node. If
 the projection satisfies all open choices, it is the optimum of the node. Nodes are explored in the order of
 their bounds, so the first optimum reached is that of the region.
 
-This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
+The search has its own heap, because this package may not import :mod:`polyopt.optim.best_first`.
 """
 
 import heapq
@@ -26,7 +27,7 @@ from formulations.language.types import Array
 from polyopt.polytope.projection import Question, project
 from polyopt.polytope.region import Region, Rows
 
-_MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies it up to rounding
+_MIN_VIOLATION = 1e-9  # in spreads; a choice whose best row is violated by no more is satisfied
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Part:
 class Nearest:
     """The nearest point of a region."""
 
-    #: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with an
-    #: incumbent.
+    #: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or
+    #: ``ITERATION_LIMIT``, with a point if one was found.
     status: Status
     point: Array | None  #: (m,), the point; None if no point was found
     distance: float  #: distance of the point, in spreads; inf without a point
@@ -144,13 +145,18 @@ class _Search:
             children = list(self.children(node, solution["z"], q))
             if not children:
                 self.push(distance, node, part, self.completed(node, projected))
+            # A child's bound is the larger of its parent's and the distance to the half-space of its row; the
+            # multipliers of its part prove the larger one.
             for row_distance, child, row in children:
                 child_part = part if row is None or row_distance <= distance else self.half_space(row)
                 self.push(max(distance, row_distance), child, child_part)
         return self.result(Status.INFEASIBLE, np.inf)
 
     def half_space(self, row: Rows) -> Part:
-        """Return the half-space of one row as a part, with the multiplier of the projection on it."""
+        """Return the half-space of one row as a part, with the multiplier of the sample's projection on it.
+
+        It is empty if the row is zero: such a row is only used if its distance is inf.
+        """
         q = self.question
         size = float(np.sum((row.W[0] * q.spread) ** 2))
         multiplier = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
@@ -171,9 +177,9 @@ class _Search:
         return _Projected(project(q, rows.W, rows.b), rows, q)
 
     def completed(self, node: _Node, projected: _Projected) -> _Projected:
-        """Return the optimum of a node with a row of each open choice as well, the one it satisfies best.
+        """Return the projection on the chosen rows and, for each open choice, on the row satisfied best.
 
-        The point stays the same up to rounding.
+        The point stays the same up to rounding, but the rows of the result are complete.
         """
         if -1 not in node.chosen:
             return projected
@@ -213,7 +219,11 @@ class _Search:
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
-        """At the limit, follow the best child of each node to a point; the node stays a leaf."""
+        """Return the result at the limit of nodes, with a point found by a dive from `node`, if any.
+
+        The dive goes to the child with the nearest half-space until a node has no children or is empty. The
+        part of `node` stays in `parts`, so the parts still cover the region.
+        """
         while True:
             projected = self.solve(node)
             if projected.is_empty:

@@ -1,13 +1,13 @@
 """Executor on Dask's workers, whose results do not depend on the number of workers or on lost workers.
 
-Every block of a solver (:class:`DaskBlocks`) has a home: the worker that keeps the solver's state of it in
-memory. All changes of that state are in a log. A task sends the home those changes that the block has not
-applied yet, and asks for a result. If a worker is lost, its blocks get other homes, which apply the whole log
-and so reach the same state. Results are put in the order of the blocks.
+Every block of a solver (:class:`DaskBlocks`) has a home, the worker that keeps the block's state in memory.
+All changes of the state are in a log. A task sends to the home the log entries that the block has not applied
+yet, and asks for a result. If a worker is lost, its blocks get other homes, which apply the whole log and so
+reach the same state. Results are put in the order of the blocks.
 
-Other work is tasks, or chains of tasks, each of which runs where the samples of its block are. A task has no
-side effects. So Dask may repeat it if a worker is lost, and a chain may be sent again as a whole, with the
-same result.
+Work that keeps no state (:class:`DaskExecutor`) is sent as single tasks or as chains of tasks. They have no
+side effects, so Dask may repeat a task if a worker is lost, and a chain may be sent again as a whole, with
+the same result.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Tasks:
         self._client = client
         self.parts = list(parts)
         self._last_check = -_WORKER_POLL_SECONDS  # time of the last check of the workers
-        self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty if there is none
+        self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty without states
 
     def _run(
         self, numbers: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
@@ -104,18 +104,19 @@ class _Tasks:
         return self._client.submit(function, *arguments, key=key, pure=False, **options)
 
     def _ended(self, pending: Iterable[Future]) -> list[Future]:
-        """Wait until all tasks have ended, or some time; return the tasks that have ended."""
+        """Wait until all tasks have ended, at most ``_TASK_POLL_SECONDS``; return those that have ended."""
         from distributed import wait
 
-        with suppress(Exception):  # not all in that time, or some were cancelled
+        with suppress(Exception):  # a timeout, or cancelled tasks
             wait(list(pending), timeout=_TASK_POLL_SECONDS)
         return [future for future in pending if future.status != "pending"]
 
     def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
         """Return the pending tasks that must be sent again; RuntimeError if there are no workers.
 
-        None must be here: Dask itself repeats the tasks of a lost worker, unless they may run on that
-        worker only, as those of :class:`DaskBlocks`.
+        Here the list is empty, because Dask itself repeats the tasks of a lost worker. :class:`DaskBlocks`
+        overrides this: its tasks may run on one worker only, and Dask cannot move them.
+
         missing: numbers whose tasks have ended without a result.
         """
         workers_of(self._client)
@@ -140,7 +141,8 @@ class _Tasks:
     def _fetch(self, finished: list[Future], clock: Clock | None) -> dict[str, Any]:
         """Return the available results of finished tasks by their keys.
 
-        {} if meanwhile a home is lost or time is over: the tasks then count as ended without a result.
+        If a home is lost or the time ends while waiting, return {}: the tasks then count as ended without a
+        result.
         """
         if not finished:
             return {}
@@ -165,10 +167,10 @@ class DaskExecutor(_Tasks, Executor):
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         _Tasks.__init__(self, client, parts)
         Executor.__init__(self, parts, names)
-        self._fit = uuid4().hex  # prefix of the names on workers of all blocks that `crew` returns
+        self._fit = uuid4().hex  # workers store blocks under names that begin with this
 
     def crew(self, recipe: Recipe) -> Crew:
-        """Return the solver's blocks of this recipe that are not empty."""
+        """Return the solver's blocks made from a recipe, without those that have no sample in the program."""
         return DaskBlocks(self._client, self.parts, recipe, self._checksums, self._fit + uuid4().hex)
 
     def close(self) -> None:
@@ -231,7 +233,7 @@ class DaskBlocks(_Tasks, Crew):
     """A solver's blocks of a recipe on workers.
 
     parts, checksums: source or arrays of each block, as of :class:`DaskExecutor`, and its checksum.
-    name: their name on workers.
+    name: name under which the workers store the blocks.
     """
 
     def __init__(
@@ -245,8 +247,8 @@ class DaskBlocks(_Tasks, Crew):
         self._checksums = checksums
         self._threads: dict[str, int] = {}  # number of threads of each worker
         self._n_applied = dict.fromkeys(range(len(parts)), 0)  # number of log entries that each block applied
-        self._numbers = list(range(len(parts)))  # the blocks that `ask` asks
-        # From now on without the blocks that have no sample of the two classes: their result is None.
+        self._numbers = list(range(len(parts)))  # the blocks in use, at first all
+        # A block without samples of the two classes returns None: it is not used from now on.
         self._numbers = [number for number, facts in enumerate(self.ask("facts")) if facts is not None]
 
     def close(self) -> None:
@@ -286,7 +288,7 @@ class DaskBlocks(_Tasks, Crew):
         )  # fmt: skip
 
     def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
-        """Find new homes; return the pending tasks of blocks that have got one."""
+        """Find homes for blocks of lost workers; return the pending tasks of the blocks that have moved."""
         self._n_applied |= dict.fromkeys(missing, 0)  # their homes may lack the blocks: send the whole log
         before = dict(self._homes)
         self._find_homes(rebalance=False)
@@ -307,7 +309,8 @@ class DaskBlocks(_Tasks, Crew):
             if home in workers and not (rebalance and load[home] >= max_blocks):
                 settled.add(number)
                 load[home] += 1
-        holders = self._holders() if not self._homes else {}  # samples may decide the first homes only
+        # Only the first homes are chosen by where the samples are; later ones by the load alone.
+        holders = self._holders() if not self._homes else {}
         for number in (n for n in range(len(self.parts)) if n not in settled):
             candidates = [
                 worker for worker in holders.get(number, ()) if load.get(worker, max_blocks) < max_blocks

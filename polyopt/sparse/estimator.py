@@ -32,9 +32,10 @@ class CrossEntropySVM(ExpansionClassifier):
     """Support vector machine with a penalty on the number of its support vectors.
 
     Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
-    ``0 <= α_j <= C``: eq. (1) of [1]_. Which samples may be support vectors is a pattern σ of zeros and ones;
-    for a given pattern the rest is a linear program, of value L(σ), and the score is S(σ) = 1'σ + C L(σ). The
-    cross-entropy method draws patterns and learns from the best ones. The kernel may be any function.
+    ``0 <= α_j <= C``: eq. (1) of [1]_. A pattern σ of zeros and ones selects the samples that may be support
+    vectors. For a fixed pattern, the least loss L(σ) is found by a linear program, and the score of the
+    pattern is S(σ) = 1'σ + C L(σ). The cross-entropy method draws patterns and learns from the best ones. The
+    kernel may be any function.
 
     Parameters
     ----------
@@ -44,10 +45,10 @@ class CrossEntropySVM(ExpansionClassifier):
         "ce" (and "auto") is the cross-entropy method. "one-norm" solves two linear programs: the relaxation,
         a one-norm machine with the cost 1/C per unit of α, and the program of its support. "highs" and
         "global" start from the result of "ce" and prove the optimum: "highs" by the integer program in HiGHS,
-        "global" by branch and bound on the relaxation, which calls "ce" only if it is not finished after some
-        thousand steps. With more than a few hundred samples they may not end without a `time_limit`, of which
-        "ce" uses nine tenths at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by
-        a general solver, for comparison.
+        "global" by branch and bound on the relaxation, which calls "ce" only if the tree is not finished
+        after its first pivots. With more than a few hundred samples the proof may not end: set a
+        `time_limit`, of which "ce" uses at most nine tenths. "exact" is the explicit program of
+        ``formulations.l0.mixed_integer`` by a general solver, for comparison.
     search : CrossEntropySettings, optional
         Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
         ``CrossEntropySettings()``.
@@ -62,9 +63,8 @@ class CrossEntropySVM(ExpansionClassifier):
     candidates_ : ndarray of int
         Indices of the samples that passed the screen (with ``svm_screen``; binary problems).
     candidates_bound_ : float
-        Lower bound of the relaxation on every score within the candidates. Its difference from
-        ``certificate().dual_value`` is the possible loss by the screen, and its excess over ``score_`` of
-        another fit a certain loss.
+        Lower bound of the relaxation on every score within the candidates. If it is above the ``score_`` of a
+        fit without the screen, the screen costs at least the difference.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The
         multiplier of an unused centre's cap is the rate at which the loss would decrease with the cap.
@@ -76,8 +76,9 @@ class CrossEntropySVM(ExpansionClassifier):
     A sample's weight multiplies its loss. A repetition differs from a weight, as the copy is another centre.
 
     ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the leaves of
-    branch and bound. The bounds of "highs" and "exact" are stated by an integer solver: a tree of 500 nodes
-    tries to prove them or to find a better point; if it fails, the claim names the solver.
+    branch and bound. The bound of "highs" and "exact" comes from an integer solver and cannot be checked.
+    Therefore a tree of at most 500 nodes tries to prove the optimum, or to find a better point. If the tree
+    does not finish, the certificate says that the bound is the solver's.
 
     References
     ----------
@@ -107,12 +108,13 @@ class CrossEntropySVM(ExpansionClassifier):
     }
 
     _searches: L0Search | None = field(init=False, default=None)  # record of the cross-entropy method
-    _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
+    _known: tuple[Array, float] | None = field(init=False, default=None)  # (alpha, b) to start from
     _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
     # The candidates, and the lower bound on every score within them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
-    # Coefficients under 1e-9 of the cap C count as 0: they may change an output by at most about 0.1.
+    # Largest allowed entry of C times the kernel matrix. Coefficients under 1e-9 of the cap C count as 0:
+    # with this limit each changes an output by at most 1e-9 · 1e8 = 0.1.
     _largest_entry = 1e8
 
     # -- fitting -----------------------------------------------------------------------------
@@ -147,7 +149,8 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.sparse.one_norm import solve_relaxation
 
         candidates = self._screen(K, y, weights, clock)
-        solution, _ = self._solve_and_bound(data.of_centres(candidates), clock)  # bounds of the candidates
+        # The bounds of this solution are valid for patterns within the candidates only.
+        solution, _ = self._solve_and_bound(data.of_centres(candidates), clock)
         self._screened = self._rows[candidates], float(solution.bound or 0.0)
         relaxation = solve_relaxation(data, time_limit=clock.left)
         primal = dict(solution.primal)
@@ -177,7 +180,7 @@ class CrossEntropySVM(ExpansionClassifier):
             candidates = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
         except ValueError as error:
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
-        return candidates if candidates.size else all_samples  # a fit without time has none
+        return candidates if candidates.size else all_samples  # none if the SVM had no time
 
     def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
         """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
@@ -246,10 +249,11 @@ class CrossEntropySVM(ExpansionClassifier):
             data, alpha, b, u=self.solution_["margin"], v=self.solution_["relaxation"],
             searched=self._searched, stated=stated, tol=tol,
         )  # fmt: skip
-        if self.kernel == "precomputed":  # no form in the file
+        if self.kernel == "precomputed":  # a claim file states a kernel by its formula
             return certificate
         from polyopt.sparse.proof import evidence_of
 
+        # The tree in the claim file has to prove this bound, up to half of the tolerance.
         best_bound = max(certificate.dual_value, certificate.stated or 0.0)
         goal = min(best_bound, certificate.primal_value) * (1.0 - 0.5 * tol)
         evidence = evidence_of(data, self._X, self._kernel, alpha, b, self.solution_["margin"], goal)

@@ -23,7 +23,7 @@ class CrossEntropySettings(Settings, Rules):
     n_samples : int, default=100
         Patterns drawn in an iteration.
     rho : float, default=0.1
-        Fraction of them that is elite, over 0 and at most 1.
+        Fraction of the drawn patterns that is elite, over 0 and at most 1.
     beta : float, default=0.5
         Smoothing of the probabilities, from 0 to under 1.
     patience : int, default=5
