@@ -188,7 +188,7 @@ def _check_texts(array: IO[bytes]) -> None:
 
 
 def _content(stream: IO[bytes]) -> Any:
-    """Return the content of a file; skops reads what our reader does not know, with its checks."""
+    """Return the content of a file, read by :func:`read_archive`, or by skops if that cannot."""
     trusted = _own_types()
     with suppress(UnknownContentError):
         return read_archive(stream, trusted)

@@ -10,8 +10,8 @@ rounding (:mod:`polyopt.linalg.rounding`).
 **SPLA1.** The cell of a sample is the face with the least score. For fixed cells each face is a logistic
 regression with the ridge ρ, which is strongly convex: the optimum is at least the value less ‖∇‖²/(2ρ). A
 face with an empty cell has its optimum at 0, and leaving it out lowers the value by its ridge. The value for
-fixed cells is no upper bound of the loss at the cells of W: moving a positive to the face with the least
-score raises its loss.
+fixed cells is not an upper bound on the loss at the cells of W: a positive that moves to the face with the
+least score has a higher loss.
 
 **PLUME.** For fixed responsibilities R, whose rows add up to 1, the negative log-likelihood L(W) has the
 convex majorant
@@ -72,8 +72,8 @@ Positives = Literal["cell", "all"]
 _EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
 _OTHER_CELLS = "Other cells may have a lower optimum."
 _NOT_A_FIXED_POINT = (
-    "The cells are those given, of a fitted machine those that its faces were fitted to: {count} of {n} "
-    "samples have a lower score at another face, by up to {worst:.3g}, so this is no fixed point. With every "
+    "The cells are the given ones; for a fitted machine, those that its faces were fitted to. {count} of {n} "
+    "samples have a lower score at another face, by up to {worst:.3g}: not a fixed point. With every "
     "sample in the cell of its least score the loss is {loss:.6g}."
 )
 _OTHER_RESPONSIBILITIES = "Other responsibilities may have a lower optimum."
@@ -185,9 +185,9 @@ def certify_plume(
     Returns
     -------
     Certificate
-        ``stationary`` if W is optimal for the responsibilities, and these are those of W, within `tol`;
-        ``optimal`` if there is also one face only. Otherwise ``suboptimal_by``, for the M-step at these
-        responsibilities. ``none`` without a ridge.
+        ``stationary`` if W is optimal for the responsibilities, and W implies the same responsibilities,
+        within `tol`; ``optimal`` instead if W has a single face. Otherwise ``suboptimal_by``, for the M-step
+        at these responsibilities. ``none`` without a ridge.
     """
     X, y = as_data(X, y)
     mixture.check_model(gamma, ridge)
@@ -283,9 +283,9 @@ def certify_logistic_polytopes(
     Returns
     -------
     Certificate
-        ``stationary`` if the point is optimal for its assignment, and the assignment for the point, within
-        `tol`; ``optimal`` if there is one assignment and no `support`; else ``suboptimal_by``, for the fixed
-        assignment and support.
+        ``stationary`` if the point is optimal for the assignment, and each sample is assigned to its face
+        with the largest score, within `tol`; ``optimal`` if there is one assignment and no `support`; else
+        ``suboptimal_by``, for the fixed assignment and support.
     """
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
@@ -332,8 +332,8 @@ def certify_logistic_polytopes(
     def bound_at(alpha: Vector) -> tuple[Ball, Ball, float]:
         """Return the bound at alpha (n, K), its gradients, and the largest sum of their absolute terms.
 
-        The gradients (m+1, K) are the columns (q_k, r_k), with the sign changed for faces of class -1, and 0
-        for weights that `free` holds at 0.
+        The gradients (m+1, K) are the columns (q_k, r_k), and 0 for weights that `free` holds at 0. Columns
+        of class -1 have the sign changed, since the signs of `penalty` are those of the log-odds.
         """
         alpha = within_shared_caps(alpha, costs)
         total = Ball(alpha).sum(axis=1)
@@ -349,6 +349,7 @@ def certify_logistic_polytopes(
     bounds = [bound_at(candidate) for candidate in candidates]
     best = int(np.argmax([float(bound.lower) for bound, _, _ in bounds]))
     bound, gradients, gradient_scale = bounds[best]
+    # Stationarity: ρ w_k = shrunk q_k and η b_k = r_k, both sides with the sign changed for class -1.
     error = ridges * W * owners.classes[:, None] - penalty.shrunk(gradients.mid.T)
     residuals.append(residual("stationarity", "W", np.abs(error * free).max(axis=1), gradient_scale))
     single = max(owners.minus, owners.plus) <= 1
@@ -382,9 +383,14 @@ def state_plume(
 ) -> Statement:
     """State PLUME's M-step for faces W (K, m+1) and responsibilities R (n, K), for a claim file.
 
-    With costs C (n,) the objective is G(W; R): the terms C γ · (1/γ) ln Σ_k exp(−γ s_k) of the gate,
-    C γ R s_k of the faces and C R ln(1 + exp(−y s_k)) of the experts, the ridge, and a constant, the negative
-    weighted entropy of R.
+    With costs C (n,) the objective is G(W; R): the ridge, a constant, and the losses of 2K + 1 families,
+
+        "gate"      C γ · (1/γ) ln Σ_k exp(−γ s_k)
+        "face k"    C γ R_k s_k
+        "expert k"  C R_k ln(1 + exp(−y s_k)).
+
+    The constant is minus the weighted entropy of R. If γ = 0, only the experts are families, and the gate
+    adds the constant Σ C ln K.
     """
     s, n, K = scores(X, W), len(y), len(W)
     weights = [Fraction(c) for c in costs.tolist()]
@@ -399,6 +405,7 @@ def state_plume(
         if gamma:
             face_weights = [Fraction(gamma) * share for share in shares]
             rows.append(family_of(f"face {k}", -1, "linear", face_weights) | {"at": k})
+            # Zeros: making the multipliers feasible raises those of a linear loss to their caps.
             multipliers[f"face {k}"] = np.zeros((K, n))
     if gamma:
         gate_weights = [Fraction(gamma) * c for c in weights]
@@ -429,9 +436,9 @@ def state_logistic_polytopes(
     size = add_penalty({"kind": "square", "factor": factor}, penalty, len(W))
     if not free.all() or required_signs.any():
         signed = np.column_stack([required_signs, np.zeros(len(W))])
-        low, high = free & (signed <= 0), free & (signed >= 0)
-        size["low"] = [["-inf" if is_free else 0 for is_free in face] for face in low.tolist()]
-        size["high"] = [["inf" if is_free else 0 for is_free in face] for face in high.tolist()]
+        may_be_negative, may_be_positive = free & (signed <= 0), free & (signed >= 0)
+        size["low"] = [["-inf" if may else 0 for may in face] for face in may_be_negative.tolist()]
+        size["high"] = [["inf" if may else 0 for may in face] for face in may_be_positive.tolist()]
     row = family_of("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
     row |= {"pays": "worst", "at": [other_faces[label] for label in y.tolist()], "less": assignment.tolist()}
     program, title = program_of(size, len(W), [row]), "logistic polytopes for their assignment"

@@ -62,7 +62,9 @@ def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: R
 
 def _sum(w: Array, reading: Reading) -> str:
     """Return the sum of the terms of a face w (m,), one for each column."""
-    weights_of: dict[int, dict[str | None, float]] = {}  # by column and text; of a column of numbers by None
+    # For each column, the weight of each category's text; for a column of numbers its weight, by the key
+    # None.
+    weights_of: dict[int, dict[str | None, float]] = {}
     for j in np.flatnonzero(w).tolist():
         column, text = reading.features[j]
         weights_of.setdefault(column, {})[text] = float(w[j])
@@ -72,11 +74,13 @@ def _sum(w: Array, reading: Reading) -> str:
         if None in weights:
             terms.append(f"{weights[None]!r} * {_filled(name, fill)}")
             continue
+        # The database may spell a category in another way than the data of the fit. Truths: "true" or "1" for
+        # "True". Numbers: a column of numbers is cast to text, which may be "2.0" for "2".
         texts = {str(text): weight for text, weight in weights.items()}
-        spellings = other_spellings(text for place, text in reading.features if place == column)
-        texts |= {spelling: texts[text] for spelling, text in spellings.items() if text in texts}
+        spellings = other_spellings(text for j, text in reading.features if j == column)
+        texts |= {other: texts[own] for other, own in spellings.items() if own in texts}
         numbers = {str(number): texts[text] for text in texts if (number := number_spelled(text)) is not None}
-        if numbers:  # the database may hold the column as numbers or booleans, and 2 as 2.0
+        if numbers:
             name = f"CAST({name} AS VARCHAR(255))"
         cases = " ".join(
             f"WHEN {_literal(text)} THEN {weight!r}" for text, weight in (texts | numbers).items()
@@ -105,7 +109,7 @@ def _literal(value: Label) -> str:
 
 
 def _chain(parts: list[str], sign: str) -> str:
-    """Join the parts by a sign; of many parts, groups in brackets."""
+    """Join the parts by a sign; more than _MAX_CHAIN parts are first joined in groups, in brackets."""
     while len(parts) > _MAX_CHAIN:
         groups = [parts[i : i + _MAX_CHAIN] for i in range(0, len(parts), _MAX_CHAIN)]
         parts = [f"({sign.join(group)})" for group in groups]

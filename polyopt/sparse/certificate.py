@@ -94,7 +94,7 @@ def certify_l0(
     Returns
     -------
     Certificate
-        With a bound on every score (`v` or `bound`): ``optimal`` if the point attains a proven one,
+        With a bound on every score (`v` or `bound`): ``optimal`` if the point attains a proven bound,
         ``solvers_word`` if it attains `bound`, else ``suboptimal_by``. Without: ``stationary`` if the point
         is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
         outside [0, C].
@@ -124,9 +124,10 @@ def certify_l0_data(
     clipped = np.where(pattern, clipped, 0.0)
     b = best_intercept(data.outputs(clipped, 0.0), data.y, data.weights) if b is None else b
     f = outputs(data.K, data.centres * clipped, b, data.entry_error)
-    centres = float(pattern.sum())
+    n_centres = float(pattern.sum())
     hinge_loss = loss(f, data.y, data.weights)
-    value = centres + data.C * hinge_loss if hinge_loss.mid or hinge_loss.rad else Ball(centres)
+    has_loss = bool(hinge_loss.mid or hinge_loss.rad)
+    value = n_centres + data.C * hinge_loss if has_loss else Ball(n_centres)  # exact without loss
     residuals = _box_residuals(point, data.C, data.C)
     feasible = all(each.relative <= tol for each in residuals)
     notes = [_INFEASIBLE] if not feasible else []
@@ -140,15 +141,17 @@ def certify_l0_data(
         dual = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres)
         multipliers = dual.solve().primal.get("u", np.zeros(len(data.y)))  # zeros if no solver has a point
     constant, slopes = cut_of(data, multipliers)
-    pattern_bound = centres + data.C * (constant - slopes[pattern].sum()).positive()
-    if float(pattern_bound.lower) < centres:  # a loss is not negative
-        pattern_bound = Ball(centres)
+    pattern_bound = n_centres + data.C * (constant - slopes[pattern].sum()).positive()
+    if float(pattern_bound.lower) < n_centres:  # a loss is not negative
+        pattern_bound = Ball(n_centres)
     size = float(value.mid)
     residuals.append(residual("stationarity", "pattern", value.mid - pattern_bound.mid, size))
     if pattern_u is not None:
+        # The program of a pattern minimises the loss alone: the reduced cost of alpha_j is -r_j, and the
+        # scale of the loss is that of the score divided by C.
         pattern_rates = np.where(pattern, data.rates(pattern_u), 0.0)
-        unit = float(data.weights.max())
-        residuals += _conditions(data, data.C, clipped, f.mid, pattern_u, pattern_rates, unit, size / data.C)
+        unit, loss_scale = float(data.weights.max()), size / data.C
+        residuals += _conditions(data, data.C, clipped, f.mid, pattern_u, pattern_rates, unit, loss_scale)
 
     best_bound = Ball(0.0)  # a score is not negative
     if relaxation_v is not None:
@@ -210,7 +213,9 @@ def certify_one_norm(
         primal = Ball(clipped).sum() + primal
     residuals = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()))
     feasible = all(each.relative <= tol for each in residuals)
-    notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (clipped != alpha).any() else []
+    notes = [] if feasible else [_INFEASIBLE]
+    if feasible and (clipped != alpha).any():
+        notes = [f"{_CLIPPED}."]
 
     multipliers = u
     if multipliers is None:
@@ -240,9 +245,9 @@ def _conditions(
     """Return the residuals of 0 ≤ u ≤ weights, of the balance Σ y_i u_i = 0, and of complementarity.
 
     caps: upper bounds of alpha.
-    reduced (p,): the reduced costs of alpha with the opposite sign.
-    unit, scale: to which multipliers, and complementarity products, are relative. The sum of these products
-        is the duality gap.
+    reduced (p,): minus the reduced costs of alpha, that is the rates r less the cost of a unit of alpha.
+    unit: scale of the violations of 0 ≤ u ≤ weights.
+    scale: scale of the complementarity products, whose sum is the duality gap.
     """
     y, weights, xi = data.y, data.weights, slacks(f, data.y)
     imbalance, size = abs(float(y @ u)), float(np.abs(u).sum())
@@ -263,18 +268,20 @@ def _conditions(
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     """Return a ball of multipliers (n,) near `u` with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly.
 
-    They are clipped to their bounds, and those of the class with the larger sum are scaled down.
+    The multipliers are clipped to their bounds, and those of the class with the larger sum are scaled down.
     """
     clipped, positive = np.clip(u, 0.0, caps), y > 0
     plus, minus = balancing(Ball(clipped[positive]).sum(), Ball(clipped[~positive]).sum())
-    factors = (np.where(positive, *each) for each in ((plus.mid, minus.mid), (plus.rad, minus.rad)))
-    return Ball(clipped) * Ball(*factors)
+    factors = Ball(np.where(positive, plus.mid, minus.mid), np.where(positive, plus.rad, minus.rad))
+    return Ball(clipped) * factors
 
 
 def rate_balls(data: L0Data, u: Ball) -> Ball:
     """Return the rates r_j = t_j Σ_i K_ij y_i u_i as balls, valid for every K within its errors."""
-    n, (sizes, errors) = len(u.mid), data.column_sizes
+    n = len(u.mid)
+    sizes, errors = data.column_sizes
     total, total_rad = float(np.abs(u.mid).sum()), float(u.rad.sum())
+    # Rounding of the product, radii of u, and errors of K's entries
     rad = sizes * (gamma(n + 4) * total + total_rad) + errors * (total + total_rad)
     return Ball(data.rates(u.mid), rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
 

@@ -23,12 +23,12 @@ multipliers m, β_i the signed sum of sample i's multipliers at a face (``progra
     2h w + l sign(w) = X'β      for a weight that is not fixed (for the penalty h w'Kw: 2h w = β),
     Σ β = 0                     for a face with an intercept,
     c − s f = ξ                 for an active constraint,
-    Σ m = C                     for a positive slack with the cap C;
+    Σ m = C                     for a positive slack with the cap C.
 
-other multipliers and slacks are 0. The unknowns are the free weights, the intercepts, the multipliers of
-active constraints and the positive slacks. Some are *eliminated*, that is computed from the others: a weight
-with h > 0 by the first equation (unless there are squares of scores, as then β depends on w); a positive
-slack with a single active constraint by the third one, and the multiplier of the constraint, which is C.
+All other multipliers and slacks are 0. The unknowns are the free weights, the intercepts, the multipliers of
+active constraints and the positive slacks. Some are *eliminated*, that is computed from the others. A weight
+with h > 0 follows from the first equation, unless there are squares of scores: then β depends on w. If a
+positive slack has a single active constraint, the multiplier is C, and the slack follows from the third.
 
 The residuals of the equations are affine in the unknowns. So their values at 0, and the differences from them
 at the unit vectors, are the right-hand side and the columns of the linear system.
@@ -174,8 +174,9 @@ class _ActiveSet:
     slacks: the slacks, with their states and multipliers.
     is_eliminated: for each face, True for a weight that is computed from the other unknowns while it is free.
     fixed: for each face the breakpoint of each fixed weight, None for a free one.
-    end_slopes: by (face, weight), the subgradient of a fixed weight if it is an end of the subdifferential of
-        l|w|. Such a weight has a stationarity equation too, without which multipliers would be undetermined.
+    end_slopes: by (face, weight), for a fixed weight whose slope X'β − 2h w is at an end of the
+        subdifferential of l|w|, that end. The weight stays fixed, but its stationarity equation is added:
+        without the equation the multipliers would be undetermined.
     """
 
     def __init__(self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, tol: Fraction):
@@ -193,8 +194,10 @@ class _ActiveSet:
         largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
         self.slacks: list[_Slack] = []
         for row in program.rows:
-            m = multipliers.get(row.name, [])  # none of squares, which have no slacks
-            for i, sharing in row.paid() if m else ():
+            if row.name not in multipliers:  # a family with the loss "square", which has no slacks
+                continue
+            m = multipliers[row.name]
+            for i, sharing in row.paid():
                 cap = row.cap[i]
                 if cap > 0:
                     size = cap if cap < inf else largest or 1
@@ -234,19 +237,24 @@ class _ActiveSet:
             raise ValueError(
                 f"{len(guess)} numbers are at no bound; at most {OPTIONS.max_equations} are solved for"
             )
-        slopes = {  # l sign(w), or the end of the subdifferential that was chosen
+        # The subgradient of l|w| at each weight: l sign(w), or the end in `end_slopes`.
+        slopes = {
             (k, j): self.program.prices[k][j][1] * (1 if self.W[k][j] > 0 else -1) for k, j in self.entries
         } | self.end_slopes
         zeros = dict.fromkeys(guess, _ZERO)
         at_zero = self._set_point(zeros, slopes)
         at_units = [self._set_point(zeros | {key: _ONE}, slopes) for key in guess]
-        equations = zip(zip(*at_units, strict=True), at_zero, strict=False)  # none without unknowns
+        # For each equation, its residuals at all unit vectors, and its residual at 0; empty without unknowns.
+        equations = zip(zip(*at_units, strict=True), at_zero, strict=False)
         A = [[residual - constant for residual in line] for line, constant in equations]
         x = solve(A, [-v for v in at_zero], list(guess.values())) if A else []
         values = zeros | dict(zip(guess, x, strict=False))
         self._set_point(values, slopes)
+        # If no multiplier of a face is unknown, its intercept is in no equation, and an interval of
+        # intercepts is optimal: its middle is taken. Without shared slacks, the interval depends on this face
+        # only.
         have_own_slacks = all(len(slack.faces) == 1 for slack in self.slacks)
-        for k in faces:  # an intercept in none of the equations is put into the middle of the optimal ones
+        for k in faces:
             is_undetermined = not any(key[0] == "m" and key[2] == k for key in guess)
             if self.program.intercept and is_undetermined and have_own_slacks:
                 values["b", k] = self._middle_intercept(k)
@@ -290,8 +298,8 @@ class _ActiveSet:
         lower: Vector = []
         upper: Vector = []
         for slack in self.slacks:
-            # A satisfied constraint with s = 1 bounds the intercept from below, and so does a violated one
-            # with s = -1.
+            # An inactive constraint must keep s f ≥ c, an active one, which is violated, s f ≤ c. So an
+            # inactive one with s = 1 and an active one with s = -1 bound the intercept from below.
             if slack.faces == [k]:
                 bounds = lower if (slack.side > 0) == (not slack.active) else upper
                 bounds.append(slack.side * slack.row.kink - self.scores[k][slack.i] + self.b[k])
@@ -305,11 +313,12 @@ class _ActiveSet:
         return changes + [c for slack in self.slacks for c in slack.find_changes(self.scores, sign_tol)]
 
     def _changes_of_weight(self, k: int, j: int) -> list[Change]:
-        """Return the change of state of a weight, or [] if its signs are not wrong.
+        """Return the change of state of a weight, as a list of one function; [] if no sign is wrong.
 
-        - A free weight beyond low or high is fixed there; one that has changed its sign is fixed at 0.
-        - A fixed weight becomes free if the slope is beyond the subdifferential of l |w| there; if it is
-          beyond by little, the end of the subdifferential becomes its slope instead.
+        - A free weight below low or above high is fixed at this bound.
+        - A free weight that has changed its sign is fixed at 0.
+        - A fixed weight becomes free if its slope X'β − 2h w is outside the subdifferential of l|w|. If the
+          slope is outside by at most `tol`, the weight stays fixed, and gets the end as its `end_slopes`.
         """
         h, l1, _, low, high = self.program.prices[k][j]
         w, fixed = self.W[k][j], self.fixed[k][j]
@@ -384,7 +393,11 @@ class _Slack:
         return self.is_positive and len(self.active) == 1
 
     def find_changes(self, scores: list[Vector], sign_tol: Fraction) -> list[Change]:
-        """Return a change of state for each wrong sign of a multiplier, of a violation less ξ, or of ξ."""
+        """Return the changes of state.
+
+        There is one change for each of: a negative multiplier, a violation above ξ, a negative ξ, and, with
+        ξ = 0, multipliers whose sum is above the cap.
+        """
         changes: list[Change] = []
         least = min(self.active, key=self.multipliers.__getitem__, default=None)
         if least is not None and self.multipliers[least] < -sign_tol and not self.is_capped:
