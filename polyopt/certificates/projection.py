@@ -146,7 +146,7 @@ def _certify_empty(
     slope = float(np.linalg.norm(slopes)) * ABOVE  # λ·(W z + b) falls by at most this per spread from x
     lower = float(least_value.lower)
     if lower <= 0.0:
-        note = "The multipliers are not a ray, so nothing is proven."
+        note = "The multipliers are no ray: they prove nothing."
         return Certificate("projection.primal", Claim.NONE, np.inf, 0.0, (), tol, note=note)
     residuals = [residual("sign", "face", -lam, float(lam.max(initial=1.0)))]
     if not slope:

@@ -167,24 +167,6 @@ def test_untrue_optimum_is_inaccurate():
     assert too_much.bound == too_much.objective
 
 
-REFUSED = {
-    "short start": ({"start": (np.zeros(3), 0.0)}, "start"),
-    "start of nan": ({"start": (np.full(8, np.nan), 0.0)}, "start"),
-    "infinite intercept": ({"start": (np.zeros(8), np.inf)}, "start"),
-    "tolerance 0": ({"tol": 0.0}, "tol"),
-    "tolerance above 1": ({"tol": 1.5}, "tol"),
-    "negative time": ({"time_limit": -1.0}, "time_limit"),
-    "time of nan": ({"time_limit": np.nan}, "time_limit"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "name"), REFUSED.values(), ids=REFUSED)
-def test_unusable_argument_is_named(arguments, name):
-    """A start, tolerance or time limit out of range is refused by its name."""
-    with pytest.raises(ValueError, match=name):
-        solve_l0_tree(DATA["linear"], **arguments)
-
-
 def test_start_is_clipped():
     """A start beyond its caps is clipped to them."""
     data = as_l0_data(*problem("rbf", n=20))
