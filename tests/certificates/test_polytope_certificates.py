@@ -57,40 +57,6 @@ def hinges(X, y, W):
 # -- the Convex Polytope Machine -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("loss", "margin"), [("sum", "total"), ("max", "total"), ("sum", "worst")])
-def test_cpm_values_enclose_the_rational_ones(kind, loss, margin):
-    """The cpm's value is above and its bound below the rational ones."""
-    X, y, C = drawn(kind)
-    rng = np.random.default_rng(1)
-    K, n = 3, len(y)
-    z = np.where(y > 0, rng.integers(0, K, n), -1)
-    Z = np.where((y > 0)[:, None], z[:, None] == np.arange(K), True).astype(float)
-    geometry = LinearGeometry(np.column_stack([X, np.ones(n)]))
-    for scale in (1e-6, 1.0):
-        W = scale * rng.standard_normal((K, 3))
-        alpha = scale * C[:, None] * rng.random((n, K)) * 1.3
-        certificate = certify_cpm(X, y, C, W=W, alpha=alpha, assignment=z, loss=loss, margin=margin)
-        paid = hinges(X, y, W) * exact(Z)
-        each = [
-            max(row) if loss == "max" and label < 0 else row.sum() for row, label in zip(paid, y, strict=True)
-        ]
-        squares = (exact(W) ** 2).sum(axis=1)
-        value = (squares.sum() if margin == "total" else max(squares)) + exact(C) @ np.array(each)
-        assert value <= Fraction(certificate.primal_value)
-        assert certificate.primal_value <= float(value) * (1 + 1e-6)
-        point = CpmPoint(geometry, y, C, Z, W, alpha, False)
-        bound = bound_of(point, alpha, loss, margin)
-        assert certificate.dual_value == max(float(bound.lower if bound.rad else bound.mid), 0.0)
-        feasible = np.clip(alpha, 0.0, C[:, None] * Z)
-        if loss == "max":
-            feasible = np.where((y < 0)[:, None], within_shared_caps(feasible, C), feasible)
-        v = (exact(feasible) * exact(y)[:, None]).T @ lifted(X)
-        if margin == "total":
-            truth = exact(feasible).sum() - (v**2).sum() / 4
-            assert Fraction(float(certificate.dual_value)) <= max(truth, 0)
-
-
 def test_points_that_prove_nothing_are_not_called_optimal():
     X, y, C = drawn("plain")
     found = solve_cpm_global(X, y, C, 1)
@@ -183,87 +149,7 @@ def test_the_bound_of_a_search_is_below_its_point(kind):
 # -- the linear programs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("radius", [3.0, 1e4])
-def test_no_faces_in_the_box_cost_less_than_the_bound(kind, radius):
-    X, y, C = drawn(kind)
-    y = -y  # fewer outside
-    rng = np.random.default_rng(5)
-    W = np.clip(rng.standard_normal((2, 3)), -radius, radius)
-    z = cells(X, W)
-    pays = np.where((y > 0)[:, None], True, z[:, None] == np.arange(2))
-    for certify in (certify_polyceptron, certify_pc_slp):
-        best = certify(X, y, W, C=C, assignment=z, radius=radius)
-        totals = {s: sum(exact(C[y == s])) for s in (-1.0, 1.0)}
-        for faces in (W, 0.0 * W, radius * np.sign(W), 0.1 * W):
-            missed = hinges(X, y, faces) * exact(pays)
-            if certify is certify_polyceptron:
-                value = exact(C) @ missed.sum(axis=1)
-            else:
-                shares = np.array([Fraction(c) / totals[s] for c, s in zip(C.tolist(), y, strict=True)])
-                value = shares @ missed.max(axis=1)
-            assert Fraction(best.dual_value) <= value
-            if faces is W:
-                assert value <= Fraction(best.primal_value)
-                assert best.primal_value <= float(value) * (1 + 1e-6)
-
-
 # -- the logistic models ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_logistic_values_and_bounds_hold_in_longer_arithmetic(kind):
-    mpmath = pytest.importorskip("mpmath")
-    X, y, C = drawn(kind)
-    rng = np.random.default_rng(6)
-    K, n, ridge, gamma = 2, len(y), 0.3, 1.5
-    W = 0.1 * rng.standard_normal((K, 3))
-    R = rng.random((n, K))
-    R /= R.sum(axis=1, keepdims=True)
-    z = rng.integers(0, K, n)
-    with mpmath.workdps(60):
-        of = mpmath.mpf
-        points = [[of(t) for t in (*row, 1.0)] for row in X.tolist()]
-        faces = [[of(t) for t in row] for row in W.tolist()]
-        s = [[mpmath.fdot(w, x) for w in faces] for x in points]
-
-        def held(certificate, value, gradient):
-            lost = mpmath.fsum(g**2 for g in gradient) / (2 * of(ridge))
-            assert value <= of(certificate.primal_value) <= value * (1 + of(1e-6))
-            assert of(certificate.dual_value) <= max(value - lost, 0)
-
-        def sigma(t):
-            return 1 / (1 + mpmath.exp(-t))
-
-        size = of(ridge) / 2 * mpmath.fsum(t**2 for w in faces for t in w)
-        cost = [of(c) for c in C.tolist()]
-        value, slopes = size, [[of(0)] * K for _ in range(n)]
-        for i in range(n):
-            against = -of(y[i]) * s[i][z[i]]
-            value += cost[i] * mpmath.log1p(mpmath.exp(against))
-            slopes[i][z[i]] = -cost[i] * of(y[i]) * sigma(against)
-
-        def gradient(slopes):
-            for k in range(K):
-                for j in range(3):
-                    yield of(ridge) * faces[k][j] + mpmath.fsum(slopes[i][k] * points[i][j] for i in range(n))
-
-        held(certify_spla1(X, y, W, ridge=ridge, C=C, assignment=z), value, gradient(slopes))
-        value = size
-        for i in range(n):
-            shares = [of(r) / mpmath.fsum(of(t) for t in R[i].tolist()) for r in R[i].tolist()]
-            powers = [mpmath.exp(-of(gamma) * t) for t in s[i]]
-            total = mpmath.fsum(powers)
-            terms = [mpmath.log(total)]
-            for k in range(K):
-                against = -of(y[i]) * s[i][k]
-                terms.append(shares[k] * (of(gamma) * s[i][k] + mpmath.log1p(mpmath.exp(against))))
-                terms.append(shares[k] * mpmath.log(shares[k]))
-                pull = of(gamma) * (shares[k] - powers[k] / total) - shares[k] * of(y[i]) * sigma(against)
-                slopes[i][k] = cost[i] * pull
-            value += cost[i] * mpmath.fsum(terms)
-        proof = certify_plume(X, y, W, gamma=gamma, ridge=ridge, C=C, responsibilities=R)
-        held(proof, value, gradient(slopes))
 
 
 # -- what is given ---------------------------------------------------------------------------
@@ -301,19 +187,3 @@ WRONG = [
     {"max_iter": -1},
     {"max_iter": 0.5},
 ]
-
-
-@pytest.mark.parametrize("name", GIVEN)
-@pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_no_number_of_its_kind_is_refused(name, wrong):
-    import inspect
-
-    certify, arguments = GIVEN[name]
-    known = inspect.signature(certify).parameters
-    wrong = {key: value for key, value in wrong.items() if key in known}
-    if not wrong:
-        return
-    X, y, _ = drawn("plain")
-    everything = {**arguments, **wrong}
-    with pytest.raises(ValueError, match="must"):
-        certify(X, y, W=everything.pop("W"), **everything)
