@@ -77,6 +77,22 @@ def test_false_claim_is_refused(form, tmp_path):
     assert count >= 11
 
 
+@pytest.mark.parametrize(
+    ("form", "face", "weight", "value"),
+    [("cpm-signs", 1, 0, -0.5), ("logistic-signs", 1, 0, -0.5), ("logistic-signs", 0, 1, -0.5),
+     ("logistic-numbers", 0, 3, 0.5), ("one-norm", 0, 3, 1.5), ("pattern", 0, 0, 9.0)],
+)  # fmt: skip
+def test_point_outside_its_box_is_refused(form, face, weight, value, tmp_path, capsys):
+    """Signs, weights that are not used, and caps of coefficients are a box, and a point is within it."""
+    told = copy.deepcopy(saved(form).told)
+    w = told["claims"][0]["point"]["w"]
+    width = 8 if form == "pattern" else 14 if form == "one-norm" else 4
+    w[face] = [str(v) for v in checker.vector(w[face], width)]
+    w[face][weight] = numeral(value)
+    assert not is_accepted(told, saved(form).lines, tmp_path)
+    assert "outside its box" in capsys.readouterr().out
+
+
 def write_table(path, X, y):
     """Write samples exactly, with the label last."""
     rows = ([*map(repr, row), str(label)] for row, label in zip(X.tolist(), y, strict=True))

@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 from helpers.cpm import add_up
 
-from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
 from polyopt.certificates import Claim
-from polyopt.certificates.points import within_shared_caps
-from polyopt.cpm.certificate import CpmPoint, bound_of
 from polyopt.cpm.global_search.assignment_tree import moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, climb, dual_error, dual_value, hyperplane
 from polyopt.cpm.global_search.search import solve_cpm_global
-from polyopt.margin.geometry import LinearGeometry
 
 KINDS = ["plain", "offset", "scales", "grid", "costs"]
 
@@ -57,7 +53,8 @@ def hinges(X, y, W):
 # -- the Convex Polytope Machine -------------------------------------------------------------
 
 
-def test_points_that_prove_nothing_are_not_called_optimal():
+def test_scaled_optimum_is_suboptimal():
+    """A face or multipliers that are off by a thousandth are within the gap that they tell."""
     X, y, C = drawn("plain")
     found = solve_cpm_global(X, y, C, 1)
     W, alpha = found["W"], found.duals["margin"]
@@ -82,7 +79,8 @@ def rational_dual(data, a):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
+def test_dual_value_is_within_its_error(kind):
+    """The dual value of a leaf is the rational one up to its error."""
     data = samples(kind, 2)
     rng = np.random.default_rng(3)
     for power in (0, -4, -8):
@@ -94,7 +92,7 @@ def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_additive_bound_is_within_its_error(kind):
+def test_additive_bound_is_within_its_error(kind):
     """The additive bound is off by no more than its error and keeps its boxes."""
     data = samples(kind, 4)
     (n, d), K, inside = data.A.shape, 2, data.inside
@@ -134,7 +132,7 @@ def test_the_additive_bound_is_within_its_error(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bound_of_a_search_is_below_its_point(kind):
+def test_search_bound_is_below_its_point(kind):
     """The search's bound is below the rational value of its point."""
     X, y, C = drawn(kind, n=11)
     found = solve_cpm_global(X, y, C, 2, max_nodes=3000)

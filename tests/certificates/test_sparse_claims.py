@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,7 +18,7 @@ from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.tree import solve_l0_tree
 
-SEEDS = range(12)
+SEEDS = range(6)
 FEW = CrossEntropySettings(n_samples=20, max_iter=5)
 
 
@@ -103,7 +102,8 @@ def test_multipliers_are_balanced_over_the_reals(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_nodes_bound_is_one_over_the_reals(seed):
+def test_node_bound_is_below_every_score(seed):
+    """A node's bound is below the exact score of every pattern, and a leaf's below its own."""
     K, y, C, weights, _ = problem(seed, spread=1.0)
     data = as_l0_data(K, y, C, weights)
     of, free = problem_of(data), np.full(len(y), FREE, dtype=np.int8)
@@ -124,8 +124,9 @@ def test_a_nodes_bound_is_one_over_the_reals(seed):
 
 
 # 100 and 600: coefficients that matter are far under the cap; the others are ordinary and degenerate.
-@pytest.mark.parametrize("seed", [*range(6), 100, 600])
-def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
+@pytest.mark.parametrize("seed", [*range(4), 100, 600])
+def test_tree_finds_the_best_pattern(seed):
+    """The tree's bound is below the least exact score of all patterns, and its point attains it."""
     K, y, C, weights, _ = problem(seed, n=5, spread=1.0)
     C = 4e7 / np.abs(K).max() / weights.max() if seed >= 100 else C
     data = as_l0_data(K, y, C, weights)
@@ -149,7 +150,7 @@ def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_certificate_holds_within_the_entry_error(seed):
+def test_certificate_holds_within_entry_error(seed):
     """An entry error makes the certificate one for every kernel within it."""
     K, y, C, weights, rng = problem(seed, spread=0.5)
     error = 1e-3 * np.abs(K).max() * rng.uniform(0.0, 1.0, K.shape)
@@ -163,7 +164,7 @@ def test_a_certificate_holds_within_the_entry_error(seed):
     assert certify_l0_data(replace(data, entry_error=0.0), alpha, b, u=u).claim is Claim.STATIONARY
     if alpha.any():  # else the kernel does not matter
         assert certify_l0_data(data, alpha, b, u=u).claim is Claim.SUBOPTIMAL_BY
-    for _ in range(10):
+    for _ in range(4):
         other = K + rng.choice([-1.0, 1.0], K.shape) * error * (1 - 1e-12)
         true = certify_l0(other, y, C, alpha=alpha, b=b, weights=weights, u=u, v=C * u)
         assert proof.primal_value >= true.primal_value - true.rounding
@@ -188,7 +189,8 @@ OF_L0 = {
 }
 
 
-def test_an_integer_solvers_word_is_no_proof():
+def test_stated_bound_is_no_proof():
+    """A bound that a solver states, and nothing proves, makes its word the claim."""
     K, y, C, weights, _ = problem(3, n=5, spread=1.0)
     data = as_l0_data(K, y, C, weights)
     found = solve_l0_tree(data, tol=1e-9)
@@ -200,7 +202,8 @@ def test_an_integer_solvers_word_is_no_proof():
     assert "solver states" in word.sentence
 
 
-def test_a_repair_shows():
+def test_repair_is_told():
+    """The note says that tiny coefficients are dropped, or others clipped."""
     K, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
     used = np.array([1.0, 1.0, 0.0, 0.0])
     assert "without coefficients under 1e-9" not in certify_l0(K, y, 1.0, alpha=used).note
@@ -220,28 +223,6 @@ def samples(seed=0, n=14):
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1, -1)
 
 
-def machines():
-    return [
-        CrossEntropySVM(2.0, search=FEW, random_state=0, kernel="poly", coef0=1.0, degree=2),
-        OneNormSVM(2.0, kernel="rbf", gamma=0.7),
-        OneNormSVM(2.0, kernel="linear"),
-    ]
-
-
-@pytest.mark.parametrize("machine", machines(), ids=["ce", "one-norm", "linear"])
-def test_a_fitted_model_keeps_its_own_parameters(machine):
-    X, y = samples()
-    machine.fit(X, y)
-    before = machine.decision_function(X), machine.certificate(), machine.duals_
-    machine.set_params(C=0.1, kernel="sigmoid", gamma=9.0, degree=5, coef0=-2.0)
-    assert (machine.decision_function(X) == before[0]).all()
-    assert machine.certificate() == before[1]
-    assert machine.duals_.equals(before[2])
-    machine.fit(X, y)
-    assert (machine.decision_function(X) != before[0]).any()
-    assert not hasattr(machine, "coef_")
-
-
 def asymmetric(A, B):
     """The first argument is the sample to be classified, the second the support vector."""
     return np.exp(-((A[:, None, :] - 2.0 * B[None, :, :]) ** 2).sum(axis=2)) + A[:, :1]
@@ -255,7 +236,8 @@ def asymmetric(A, B):
     ],
     ids=["ce", "one-norm"],
 )
-def test_an_asymmetric_kernel_takes_the_sample_first(machine):
+def test_asymmetric_kernel_takes_sample_first(machine):
+    """Outputs and the certified objective are of k(sample, support vector)."""
     X, y = samples()
     machine.fit(X, y)
     assert len(machine.support_) > 0
@@ -272,19 +254,8 @@ def test_an_asymmetric_kernel_takes_the_sample_first(machine):
     assert machine.certificate().primal_value == pytest.approx(price + 5.0 * xi.sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["highs", "exact", "global"])
-def test_every_exact_solver_is_proven_by_the_tree(solver):
-    X, y = samples(3, n=10)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        machine = CrossEntropySVM(2.0, solver=solver, search=FEW, random_state=0).fit(X, y)
-    proof = machine.certificate()
-    assert proof.claim is Claim.OPTIMAL
-    machine.dual_coef_ = machine.dual_coef_ * 0.9
-    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
-
-
-def test_a_screen_that_has_no_time_rules_nobody_out():
+def test_screen_without_time_keeps_all():
+    """Out of time, a screen rules out no candidate."""
     X, y = samples(4, n=40)
     machine = CrossEntropySVM(search=CrossEntropySettings(svm_screen=True), time_limit=1e-9, random_state=0)
     with pytest.warns(UserWarning, match="time limit"):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from formulations.cpm import fixed_assignment, natural_assignment
+from formulations.face_penalty import FacePenalty
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Certificate
@@ -203,6 +204,32 @@ def cpm(rng, X, y, C, loss, margin, size=1.0):
         norms = worst(theta * (squares.max() - squares), squares.max())
         found.conditions["complementarity", "norm"] = norms
     return found
+
+
+def priced_cpm(rng, X, y, C, l1=0.0, group=0.0, signs=(0, 0)):
+    """Weights have a price, alone and by feature, and signs: weights of the wrong sign are dropped."""
+    z, W = np.where(y > 0, rng.integers(0, K, N), -1), rng.normal(size=(K, M + 1))
+    alpha = C[:, None] * rng.uniform(-0.2, 1.2, (N, K))
+    members = (y < 0)[:, None] | (z[:, None] == np.arange(K))
+    lifted, costs, sided = lift(X), number(C), np.array(signs)
+
+    def cost_of(ways):
+        return l1 * np.abs(ways).sum() + group * root((ways**2).sum(axis=0)).sum()
+
+    def value(W):
+        W = np.where(np.append(sided, 0) * W < 0, ZERO, W)
+        paid = positive(1 - y[:, None] * (lifted @ W.T)) * members
+        return (W**2).sum() + cost_of(W[:, :-1]) + costs @ paid.sum(axis=1)
+
+    held = np.minimum(positive(number(alpha)), costs[:, None] * members)
+    v = (held * y[:, None]).T @ lifted
+    cut = positive(np.abs(v[:, :-1]) - number(l1)) * (np.sign(v[:, :-1]) * sided >= 0)
+    left = positive(root((cut**2).sum(axis=0)) - number(group))
+    bound = held.sum() - ((left**2).sum() + (v[:, -1] ** 2).sum()) / 4
+    penalty = FacePenalty.of(M, l1=l1, group=group, signs=list(signs))
+    certificate = certify_cpm(X, y, C, W=W, alpha=alpha, assignment=z, penalty=penalty)
+    broken = worst(positive(-number(W * np.append(sided, 0))).ravel(), np.abs(number(W)).max())
+    return Drawn(certificate, value, (W,), bound, {("primal", "sign"): broken} if any(signs) else {})
 
 
 def boxed(rng, X, y, C, name, R):
@@ -404,6 +431,10 @@ KINDS = {
     "cpm max": partial(cpm, loss="max", margin="total"),
     "cpm worst": partial(cpm, loss="sum", margin="worst"),
     "cpm max worst": partial(cpm, loss="max", margin="worst"),
+    "cpm l1": partial(priced_cpm, l1=0.4),
+    "cpm group": partial(priced_cpm, group=0.6),
+    "cpm signs": partial(priced_cpm, signs=(1, -1)),
+    "cpm all prices": partial(priced_cpm, l1=0.2, group=0.5, signs=(0, 1)),
     "polyceptron": partial(boxed, name="polyceptron", R=5.0),
     "pc-slp": partial(boxed, name="pc-slp", R=5.0),
     "one-norm": partial(expansion, name="one-norm"),
@@ -454,7 +485,7 @@ def test_residuals_are_conditions_written_out(kind, seed):
     drawn = CONDITIONS[kind](*drawn_data("plain", seed))
     found = {(r.condition, r.row): r for r in drawn.certificate.residuals}
     assert set(found) - {("stationarity", "pattern")} >= set(drawn.conditions)
-    if not kind.startswith("logistic"):
+    if not kind.startswith(("logistic", "cpm l1", "cpm group", "cpm signs", "cpm all")):
         assert len(found) - len(drawn.conditions) == kind.startswith("l0")
     for key, (value, relative, at) in drawn.conditions.items():
         assert found[key].value == pytest.approx(float(value), rel=1e-9, abs=1e-13), key

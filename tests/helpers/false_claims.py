@@ -31,7 +31,7 @@ class Falsifier:
 
     def draws(self, draw):
         """Yield a claim, the lines of its samples, and the kind of the change: each kind once."""
-        kinds = [self._datum, self._label, self._digest, self._field, self._parameter]
+        kinds = [self._datum, self._label, self._digest, self._point, self._field, self._parameter]
         kinds += [partial(self._lines, way) for way in ("dropped", "twice", "exchanged")]
         kinds += [partial(self._number, *each) for each in (("value", -1), ("bound", 1), ("gap", -1))]
         kinds += [partial(self._multiplier, way) for way in ("sign", "cap", "balance", "shares", "held")]
@@ -75,6 +75,15 @@ class Falsifier:
         data, at = claim["data"], draw.randrange(64)
         new = draw.choice("0123456789abcdef".replace(data["sha256"][at], ""))
         data["sha256"] = data["sha256"][:at] + new + data["sha256"][at + 1 :]
+        return True
+
+    def _point(self, draw, claim, lines):
+        """One weight of the point is off by 1: the point leaves its box, or is worth more."""
+        w = claim["point"]["w"]
+        k, j = draw.randrange(len(w)), draw.randrange(self.program.width)
+        moved = vector(w[k], self.program.width)
+        moved[j] += draw.choice((-1, 1))
+        w[k] = [numeral(v) for v in moved]
         return True
 
     def _number(self, field, way, draw, claim, lines):
