@@ -18,11 +18,10 @@ from polyopt.check.check import Program
 C = Fraction(1, 2)
 
 
-def drawn(
-    seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share=0.0, intercept=True, bound=None
-):
+def drawn(faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share=0.0, n=8, intercept=True, bound=None):
     """A program as the checker has it, its numbers, and the optimum of a solver."""
-    rng = np.random.default_rng(seed)
+    m = 3
+    rng = np.random.default_rng(0)
     X = np.round(4 * rng.normal(size=(n, m))) / 4
     y = np.where(rng.random(n) < 0.5, 1, -1)
     y[:2] = 1, -1
@@ -67,11 +66,8 @@ def drawn(
     problem = cp.Problem(cp.Minimize(cost), held + bounds)
     problem.solve(solver="CLARABEL")
     u = np.array([each.dual_value for each in held] if worst else held[0].dual_value.T)
-    rest = (
-        {name: exact(each.dual_value) for name, each in zip(("above", "below"), held[1:], strict=True)}
-        if bound
-        else {}
-    )
+    parts = zip(("above", "below"), held[1:], strict=True) if bound else ()
+    rest = {name: exact(each.dual_value) for name, each in parts}
     return program, W.value, b.value if intercept else None, u, rest, problem.value
 
 
@@ -129,7 +125,7 @@ def neighbours(W, u):
 @pytest.mark.parametrize(("kind", "least"), LEAST.items())
 def test_wrong_state_settles_at_optimum(kind, least):
     """So many neighbours settle at the same optimum; from others the active rows contradict each other."""
-    program, W, b, u, rest, value = drawn(0, **KINDS[kind])
+    program, W, b, u, rest, value = drawn(**KINDS[kind])
     best, (V, *_) = solved(program, W, b, u, rest)
     assert float(best) == pytest.approx(value, rel=1e-6)
     settled = 0
