@@ -139,13 +139,6 @@ def test_a_group_holds_along_faces_for_the_worst_margin():
     assert short[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)
 
 
-def test_what_is_held_is_on_a_grid_and_within_the_price():
-    made = file.group_multipliers(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
-    assert made[0][0] % F(1, 2**58) == 0  # 3 = 0.75 * 2²: 60 bits
-    assert float(made[0][0]) == pytest.approx(5 / 6, rel=1e-15)
-    assert sum(q * q for part in made for q in part[:2]) <= 9
-
-
 def test_shares_add_up_and_none_is_lost():
     assert file.face_weights([0.0, 0.0, 0.0]) == [1, 0, 0]
     assert file.face_weights([1.0, 3.0]) == [F(1, 4), F(3, 4)]

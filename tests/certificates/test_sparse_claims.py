@@ -8,13 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.l0 import node_optimum
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
-from polyopt.sparse import certificate as expansion
-from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm, cut_of, score_bound
-from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of
+from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.tree import solve_l0_tree
 
@@ -38,24 +35,6 @@ def problem(seed, *, n=6, spread=3.0):
     return K, y, 10.0 ** rng.uniform(-2, 4), 10.0 ** rng.uniform(-spread, spread, n), rng
 
 
-def balanced_exactly(u, y, caps):
-    """The real multipliers that :func:`expansion.balanced` stands for."""
-    clipped = exact(np.clip(u, 0.0, caps))
-    plus = sum((v for v, t in zip(clipped, y, strict=True) if t > 0), Fraction(0))
-    minus = sum((v for v, t in zip(clipped, y, strict=True) if t < 0), Fraction(0))
-    light = min(plus, minus)
-    share = {1.0: light / plus if plus else Fraction(0), -1.0: light / minus if minus else Fraction(0)}
-    return [v * share[float(t)] for v, t in zip(clipped, y, strict=True)]
-
-
-def rates_exactly(K, y, centres, u):
-    return [
-        int(centres[j])
-        * sum((Fraction(float(K[i, j])) * int(y[i]) * u[i] for i in range(len(y))), Fraction(0))
-        for j in range(K.shape[1])
-    ]
-
-
 def loss_exactly(K, y, costs, centres, alpha, b):
     coefficients = [Fraction(float(a)) * int(t) for a, t in zip(alpha, centres, strict=True)]
     outputs = [
@@ -65,62 +44,6 @@ def loss_exactly(K, y, costs, centres, alpha, b):
     return sum(
         (c * max(1 - int(t) * f, Fraction(0)) for c, t, f in zip(costs, y, outputs, strict=True)), Fraction(0)
     )
-
-
-def holds(ball, true):
-    lower, upper = np.atleast_1d(ball.lower), np.atleast_1d(ball.upper)
-    return all(
-        Fraction(float(a)) <= t <= Fraction(float(b)) for a, t, b in zip(lower, true, upper, strict=True)
-    )
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_multipliers_are_balanced_over_the_reals(seed):
-    """Multipliers are balanced over the reals and the cut knows it."""
-    K, y, C, weights, rng = problem(seed)
-    u = rng.normal(size=len(y)) * 10.0 ** rng.uniform(-3, 3, len(y))
-    if seed % 2:  # where the two sums are equal to the last bits, neither is surely the lighter one
-        u = np.abs(u)
-        u[y > 0] *= u[y < 0].sum() / u[y > 0].sum()
-        weights = np.full(len(y), 1e4)
-    true = balanced_exactly(u, y, weights)
-    assert sum((int(t) * v for t, v in zip(y, true, strict=True)), Fraction(0)) == 0
-    assert all(0 <= v <= w for v, w in zip(true, exact(weights), strict=True))
-    found = expansion.balanced(u, y, weights)
-    assert holds(found, true)
-    assert (found.rad <= 1e-13 * np.abs(found.mid) + 1e-300).all()
-
-    data = as_l0_data(K, y, C, weights)
-    rates, cap = rates_exactly(K, y, y, true), Fraction(C)
-    constant, slopes = cut_of(data, u)
-    assert holds(constant, [sum(true, Fraction(0))])
-    assert holds(slopes, [cap * max(r, Fraction(0)) for r in rates])
-    bound = cap * sum(true, Fraction(0)) - sum(
-        (max(cap * cap * r - 1, Fraction(0)) for r in rates), Fraction(0)
-    )
-    assert Fraction(score_bound(data, u)) <= bound
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_node_bound_is_below_every_score(seed):
-    """A node's bound is below the exact score of every pattern, and a leaf's below its own."""
-    K, y, C, weights, _ = problem(seed, spread=1.0)
-    data = as_l0_data(K, y, C, weights)
-    of, free = problem_of(data), np.full(len(y), FREE, dtype=np.int8)
-    relaxed = bound_of(of, free, node_optimum(of, free)[1])
-    patterns = PatternLP(data)
-    for sigma in itertools.product((0, 1), repeat=len(y)):
-        value = patterns.solve(np.array(sigma, dtype=float))
-        score = int((value.alpha > 0).sum()) + Fraction(C) * loss_exactly(
-            K, y, exact(weights), y, value.alpha, value.b
-        )
-        fixed = np.where(np.array(sigma) > 0, ON, OFF).astype(np.int8)
-        assert Fraction(relaxed) <= score
-        inner = bound_of(of, fixed, node_optimum(of, fixed)[1])
-        # Within the leaf the pattern itself is paid for.
-        assert Fraction(inner) <= sum(sigma) + Fraction(C) * loss_exactly(
-            K, y, exact(weights), y, value.alpha, value.b
-        )
 
 
 # 100 and 600: coefficients that matter are far under the cap; the others are ordinary and degenerate.
