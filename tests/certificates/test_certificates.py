@@ -468,7 +468,7 @@ def test_non_numbers_are_refused_by_name(name, value):
         certify_svm(X, Y, 1.0, **{"w": W3, name: value})
 
 
-def test_sigma_svm_of_too_many_samples_is_refused():
+def test_sigma_svm_of_many_samples_is_refused():
     """A Sigma-SVM with a kernel needs the whole Gram matrix, and that of so many samples is too large."""
     n = MAX_SQUARE_ROWS + 1
     samples, y = np.arange(n, dtype=float)[:, None], np.where(np.arange(n) % 2, 1.0, -1.0)

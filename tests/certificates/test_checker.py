@@ -227,12 +227,7 @@ def test_broken_svmlight_line_is_refused(line, refusal):
 def hostile():
     """Claims that take little room and would take hours, or gigabytes."""
     one = least_squares([{"side": 1}], 3)
-    poly = {
-        "kind": "poly",
-        "gamma": f"1/{2**2000 + 1}",
-        "coef0": str(2**9000),
-        "degree": 20,
-    }
+    poly = {"kind": "poly", "gamma": f"1/{2**2000 + 1}", "coef0": str(2**9000), "degree": 20}
     kernel = {**one["program"], "features": poly, "size": {"kind": "kernel", "factor": 1}}
     yield "powers of long numbers", one | {"program": kernel, "point": {"w": [[1, 1]]}}
     yield "long numbers", one | {"point": {"w": ["9" * 4001]}}
@@ -295,11 +290,8 @@ def test_any_terminal_prints_the_verdict(encoding, tmp_path):
         command = [sys.executable, checker.__file__, str(claim), str(path)]
         done = subprocess.run(command, capture_output=True, check=False, env=environment)
         assert (done.returncode, done.stderr) == (status, b"")
-        assert (
-            done.stdout.decode(encoding)
-            .splitlines()[-1]
-            .startswith(("Every step holds.", "Refused: ")[status])
-        )
+        last = done.stdout.decode(encoding).splitlines()[-1]
+        assert last.startswith(("Every step holds.", "Refused: ")[status])
 
 
 @pytest.mark.parametrize(("arguments", "status"), [

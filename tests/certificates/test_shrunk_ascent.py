@@ -30,7 +30,7 @@ def drawn(prices, form=np.array, seed=0, options=None):
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 @pytest.mark.parametrize("prices", PRICES)
-def test_values_and_slopes_of_the_two_programs(prices, form):
+def test_values_and_slopes_of_programs(prices, form):
     """Values are those of the two programs and slopes those of the dual."""
     _, X, y, caps, penalty, ascent = drawn(prices, form)
     lifted = np.column_stack([X, np.ones(N)])

@@ -605,17 +605,16 @@ GIVEN = {
 ANY = np.full(N, np.nan)
 WRONG = [
     {"W": np.full((2, 3), np.nan)}, {"W": FACES + 1j}, {"W": np.ones((2, 2))}, {"W": np.ones((0, 3))},
-    {"tol": np.inf}, {"tol": np.nan}, {"tol": -1.0}, {"tol": [1e-6]}, {"C": np.nan}, {"C": -1.0},
-    {"C": 1j}, {"C": "one"},
-    {"ridge": np.nan}, {"ridge": [1.0]}, {"gamma": np.inf}, {"radius": np.nan}, {"radius": -1.0},
+    {"tol": np.inf}, {"tol": np.nan}, {"tol": -1.0}, {"tol": [1e-6]}, {"tol": 0.0}, {"tol": 1.0},
+    {"C": np.nan}, {"C": -1.0}, {"C": 1j}, {"C": "one"}, {"ridge": np.nan}, {"ridge": [1.0]},
+    {"gamma": np.inf}, {"radius": np.nan}, {"radius": -1.0}, {"max_iter": -1}, {"max_iter": 0.5},
     {"assignment": np.full(N, 0.5)}, {"assignment": np.full(N, 7)}, {"assignment": ANY},
     {"alpha": np.full((N, 2), np.inf)}, {"alpha": np.ones((N - 1, 2))}, {"alpha": "none"},
-    {"u": np.full((N, 2), np.nan), "q": np.ones(N)}, {"u": [1.0]}, {"v": ANY}, {"v": [1.0]},
-    {"responsibilities": np.ones((N, 2))}, {"max_iter": -1}, {"max_iter": 0.5},
-    {"b": np.nan}, {"b": np.inf}, {"b": np.zeros(4)}, {"b": 1j}, {"b": "0"},
-    {"bound": np.nan}, {"bound": [1.0, 2.0]}, {"bound": 1j}, {"weights": ANY}, {"weights": -np.ones(N)},
-    {"weights": np.zeros(N)}, {"centres": np.full(N, 2.0)}, {"centres": ANY}, {"centres": [1j] * N},
-    {"entry_error": np.nan}, {"entry_error": -1e-9},
+    {"alpha": [1j] * N}, {"u": np.full((N, 2), np.nan), "q": np.ones(N)}, {"u": [1.0]}, {"v": ANY},
+    {"v": [1.0]}, {"responsibilities": np.ones((N, 2))}, {"b": np.nan}, {"b": np.inf}, {"b": np.zeros(4)},
+    {"b": 1j}, {"b": "0"}, {"bound": np.nan}, {"bound": [1.0, 2.0]}, {"bound": 1j}, {"weights": ANY},
+    {"weights": -np.ones(N)}, {"weights": np.zeros(N)}, {"centres": np.full(N, 2.0)}, {"centres": ANY},
+    {"centres": [1j] * N}, {"entry_error": np.nan}, {"entry_error": -1e-9},
 ]  # fmt: skip
 REFUSED = [
     pytest.param(certify, wrong, id=f"{certify.__name__}-{wrong}"[:60])

@@ -1,4 +1,4 @@
-"""The bounds of the polytope family's certificates hold for real numbers: against rational arithmetic."""
+"""The bounds of the tree over assignments hold for real numbers: against rational arithmetic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from helpers.cpm import add_up
 
-from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
-from polyopt.certificates import Claim
 from polyopt.cpm.global_search.assignment_tree import moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, climb, dual_error, dual_value, hyperplane
 from polyopt.cpm.global_search.search import solve_cpm_global
@@ -45,25 +43,6 @@ def lifted(X):
 def hinges(X, y, W):
     slack = 1 - exact(y)[:, None] * (lifted(X) @ exact(W).T)
     return np.vectorize(lambda t: max(t, Fraction(0)), otypes=[object])(slack)
-
-
-# -- multipliers are feasible as real numbers ------------------------------------------------
-
-
-# -- the Convex Polytope Machine -------------------------------------------------------------
-
-
-def test_scaled_optimum_is_suboptimal():
-    """A face or multipliers that are off by a thousandth are within the gap that they tell."""
-    X, y, C = drawn("plain")
-    found = solve_cpm_global(X, y, C, 1)
-    W, alpha = found["W"], found.duals["margin"]
-    assert certify_cpm(X, y, C, W=W, alpha=alpha).claim is Claim.OPTIMAL
-    assert certify_cpm(X, y, C, W=W * (1 + 1e-3), alpha=alpha).claim is Claim.SUBOPTIMAL_BY
-    assert certify_cpm(X, y, C, W=W, alpha=alpha * (1 + 1e-3)).claim is Claim.SUBOPTIMAL_BY
-
-
-# -- the tree's own leaves -------------------------------------------------------------------
 
 
 def samples(kind, seed):
@@ -142,46 +121,3 @@ def test_search_bound_is_below_its_point(kind):
     assert 0 < Fraction(found.bound) < value
     if kind in ("plain", "grid"):
         assert float(value) - found.bound <= 1e-6 * float(value)
-
-
-# -- the linear programs ---------------------------------------------------------------------
-
-
-# -- the logistic models ---------------------------------------------------------------------
-
-
-# -- what is given ---------------------------------------------------------------------------
-
-GIVEN = {
-    "cpm": (certify_cpm, {"W": np.ones((2, 3))}),
-    "spla1": (certify_spla1, {"W": np.ones((2, 3)), "ridge": 1.0}),
-    "plume": (certify_plume, {"W": np.ones((2, 3)), "ridge": 1.0, "gamma": 1.0}),
-    "polyceptron": (certify_polyceptron, {"W": np.ones((2, 3))}),
-    "pc_slp": (certify_pc_slp, {"W": np.ones((2, 3))}),
-}
-WRONG = [
-    {"W": np.full((2, 3), np.nan)},
-    {"W": np.ones((2, 3)) + 1j},
-    {"W": np.ones((2, 2))},
-    {"W": np.ones((0, 3))},
-    {"tol": np.inf},
-    {"tol": np.nan},
-    {"tol": -1.0},
-    {"C": np.nan},
-    {"C": -1.0},
-    {"ridge": np.nan},
-    {"ridge": [1.0]},
-    {"gamma": np.inf},
-    {"radius": np.nan},
-    {"radius": -1.0},
-    {"assignment": np.full(14, 0.5)},
-    {"assignment": np.full(14, 7)},
-    {"assignment": np.full(14, np.nan)},
-    {"alpha": np.full((14, 2), np.inf)},
-    {"alpha": np.ones((13, 2))},
-    {"u": np.full((14, 2), np.nan), "q": np.ones(14)},
-    {"responsibilities": np.ones((14, 2))},
-    {"global_bound": np.nan},
-    {"max_iter": -1},
-    {"max_iter": 0.5},
-]
