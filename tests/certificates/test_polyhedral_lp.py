@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from formulations import pc_slp, polyceptron
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates.points import within_shared_caps
-from polyopt.linalg.rounding import UNIT
+from polyopt.linalg.rounding import UNIT, gamma
 from polyopt.polyhedral.lp_certificate import (
     BoxedFaces,
     balanced,
     bound_of,
     certify_pc_slp,
     certify_polyceptron,
+    class_weights,
     conditions,
 )
 
@@ -30,6 +31,22 @@ def exact(array):
 
 def lifted(X):
     return np.column_stack([X, np.ones(len(X))])
+
+
+@pytest.mark.parametrize("size", [1e-290, 1.0, 1e308])
+def test_class_shares_enclose_rationals(size):
+    """A sample's share of its class holds the rational one, and is little wider than rounding."""
+    y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * np.random.default_rng(0).uniform(0.1, 1.0, 9)
+    costs[4] = 0.0
+    found = class_weights(y, costs)
+    for label in (1.0, -1.0):
+        own = y == label
+        truth = exact(costs)[own] / exact(costs)[own].sum()
+        assert (exact(found.lower)[own] <= truth).all()
+        assert (truth <= exact(found.upper)[own]).all()
+    off = (gamma(9) + 4 * UNIT) * found.mid  # nine terms at most in a sum, and four roundings more
+    assert (found.rad >= off).all()
+    assert (found.rad <= 1.02 * off + 1e-290).all()
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
