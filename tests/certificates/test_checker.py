@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -92,6 +93,18 @@ def test_float_side_hides_no_violation(refusal, tmp_path):
     assert "1.0" in refusal(file_of(claim))
     with pytest.raises(checker.Refused, match=r"1\.0"):
         checker.check(claim, str(tmp_path / "data.svm"), lambda step: None)
+
+
+def test_score_errors_count_against_the_point():
+    """A point is worth the most within the errors of its scores, and keeps its hard rows within them."""
+    one, error = Fraction(1), Fraction(1, 8)
+    rows = checker.Rows({"name": "row", "side": 1, "kink": 1, "cap": ["inf", 2]}, [1, 1], 1)
+    assert rows.value([[one, one]], 0 * error) == 0
+    assert rows.value([[one + error, one]], error) == 2 * error
+    with pytest.raises(checker.Refused, match="breaks the row"):
+        rows.value([[one, one]], error)
+    told = {"name": "row", "side": 1, "kink": 0, "cap": 1, "at": [1], "less": 0}
+    assert checker.Rows(told, [1], 2).value([[one], [one]], error) == 2 * error
 
 
 def places(node, path=()):
