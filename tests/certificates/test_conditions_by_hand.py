@@ -26,6 +26,7 @@ def test_projection_bound_is_least_parabola(seed):
     ([1.0, -2.0], 6.0, np.inf),  # both are bounded: 6 - 1 · 1 - 2 · 2 = 1 is left at every point
     ([1.0, -2.0], 4.0, None),  # and here less than nothing
     ([1.0, 3.0, 0.0], 3.0, 2.0 / (3.0 * 0.5)),  # the second may go down without end
+    ([-1.0, 3.0, 0.0], 5.0, 2.0),  # and here the first may go up: slopes of 2 and 3/2 per spread
     ([-1.0, -4.0, 1.0], 9.0, None),
 ])  # fmt: skip
 def test_ray_excludes_points_by_its_level(g, level, reach):
