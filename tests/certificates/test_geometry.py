@@ -116,7 +116,7 @@ def test_lengths_are_norms_or_little_more(form, D):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_intercept_moves_with_the_samples(form, rng):
+def test_intercept_moves_with_samples(form, rng):
     """An output is the same by the samples as they are and as the geometry has them."""
     X, _ = samples()
     geometry, rows, _ = made(form, 0.6)

@@ -77,7 +77,7 @@ class Saved:
 
 def samples_of(name):
     """Samples of two classes with a curved boundary; few of them for trees."""
-    n, m = {"faces": (12, 2), "pattern": (8, 2)}.get(name, (14, 3))
+    n, m = {"faces": (10, 2), "pattern": (8, 2)}.get(name, (14, 3))
     rng = np.random.default_rng(8 if name == "faces" else 5)
     X = rng.normal(size=(n, m)).round(2)
     return X, np.where((X**2).sum(axis=1) + 0.6 * rng.normal(size=n) > 0.6 * m, "out", "in")
