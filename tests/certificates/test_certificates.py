@@ -434,6 +434,7 @@ BAD = {
     "must be square": lambda: certify_svm(X, Y, precomputed=True, w=Y),
     "must be positive semidefinite": lambda: certify_svm(-X @ X.T, Y, precomputed=True, w=Y),
     "be positive semidefinite": lambda: certify_rmm(X, Y, kernel=Kernel("sigmoid", coef0=-1.0), w=Y),
+    "^K must be square": lambda: certify_one_norm(X, Y, C, alpha=Y, b=0.0),
     "must be symmetric": lambda: certify_svm(X, Y, kernel=Kernel(lambda A, Z: A @ Z.T + A[:, :1]), w=Y),
 }
 

@@ -195,8 +195,10 @@ def test_few_nodes_of_faces_prove_less():
     X, y = samples_of("faces")
     signs = np.where(y == "out", 1.0, -1.0)
     tree, bound = cpm_tree.prove_by_leaves(X, signs, np.ones(len(y)), 3, 1e3, max_nodes=5)
-    assert 0.0 < bound < 1e3
     assert sum("ways" in node for node in nodes(tree)) == 5
+    _, whole = cpm_tree.prove_by_leaves(X, signs, np.ones(len(y)), 3, 1e3)
+    assert 0.0 < bound < whole < 1e3
+    assert whole == pytest.approx(stated(saved("faces").told)["value"], rel=1e-6)
 
 
 def test_few_nodes_of_patterns_prove_less():

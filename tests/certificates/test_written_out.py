@@ -633,7 +633,7 @@ WRONG = [
     {"v": [1.0]}, {"responsibilities": np.ones((N, 2))}, {"b": np.nan}, {"b": np.inf}, {"b": np.zeros(4)},
     {"b": 1j}, {"b": "0"}, {"bound": np.nan}, {"bound": [1.0, 2.0]}, {"bound": 1j}, {"weights": ANY},
     {"weights": -np.ones(N)}, {"weights": np.zeros(N)}, {"centres": np.full(N, 2.0)}, {"centres": ANY},
-    {"centres": [1j] * N}, {"entry_error": np.nan}, {"entry_error": -1e-9},
+    {"centres": [1j] * N}, {"global_bound": np.nan}, {"entry_error": np.nan}, {"entry_error": -1e-9},
 ]  # fmt: skip
 REFUSED = [
     pytest.param(certify, wrong, id=f"{certify.__name__}-{wrong}"[:60])

@@ -39,6 +39,7 @@ MACHINES: dict[str, Any] = {
     "pc-slp": polyopt.PCSLP(**_ONE),
     "spla1": polyopt.SPLA1(positives="all", **_ONE),
     "plume": polyopt.PLUME(gamma=0.7, **_ONE),
+    "plume-even": polyopt.PLUME(gamma=0.0, **_ONE),
     "logistic": _LOGISTIC(**_FEW),
     "logistic-signs": _LOGISTIC(penalty=_PENALTY(l1=0.3, signs={0: 1, 1: -1}), **_FEW),
     "logistic-group": _LOGISTIC(
