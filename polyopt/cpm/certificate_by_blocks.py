@@ -79,7 +79,9 @@ class Multipliers(NamedTuple):
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
 
 
-def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) -> Tally:
+def reduce_dual(
+    block: AssignedBlock, multipliers: Multipliers, n_faces: int, slice_size: int = SAMPLES_PER_SLICE
+) -> Tally:
     """Reduce a block to the sums of the dual value at its multipliers, clipped to their caps.
 
     multipliers: if a pair occurs twice, its last multiplier counts.
@@ -91,8 +93,8 @@ def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) ->
     A = np.zeros((len(used), n_faces))
     A[position, multipliers.faces] = multipliers.alpha
     no_faces = np.zeros((n_faces, block.X.shape[1] + 1))  # the dual value does not depend on them
-    for first in range(0, len(used), SAMPLES_PER_SLICE):
-        part = slice(first, first + SAMPLES_PER_SLICE)
+    for first in range(0, len(used), slice_size):
+        part = slice(first, first + slice_size)
         point = block.point(used[part], no_faces)
         terms = reduce_dual_in_memory(point, A[part])
         terms.sums["sizes"] = np.asarray(abs(point.geometry.X).T @ np.abs(A[part]))
@@ -106,7 +108,10 @@ def implied_faces(dual: Tally) -> Vector:
     return np.ascontiguousarray(0.5 * dual.sums["v"].mid.T)
 
 
-def reduce_primal(block: AssignedBlock, multipliers: Multipliers, W: Vector, min_decrease: float) -> Tally:
+def reduce_primal(
+    block: AssignedBlock, multipliers: Multipliers, W: Vector, min_decrease: float,
+    slice_size: int = SAMPLES_PER_SLICE,
+) -> Tally:  # fmt: skip
     """Reduce a block to the losses of its samples at faces W (K, m+1) and the violations of all conditions.
 
     min_decrease: decrease of its hinge for which a sample outside would change its face.
@@ -116,8 +121,8 @@ def reduce_primal(block: AssignedBlock, multipliers: Multipliers, W: Vector, min
     order = np.argsort(multipliers.rows, kind="stable")
     rows, faces, alpha = (array[order] for array in multipliers)  # in the order of samples
     tally = Tally()
-    for first in range(0, block.X.shape[0], SAMPLES_PER_SLICE):
-        point = block.point(slice(first, first + SAMPLES_PER_SLICE), W)
+    for first in range(0, block.X.shape[0], slice_size):
+        point = block.point(slice(first, first + slice_size), W)
         low, high = np.searchsorted(rows, [first, first + len(point.y)])
         A = np.zeros(point.Z.shape)  # the multipliers of the slice
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]

@@ -695,7 +695,7 @@ def require_psd(gram: Gram | MatrixLike, max_samples: int = 2000) -> float:
         if shift <= 0.0:
             return 0.0
         if shift < max_shift:
-            return min(shift + rounding + unit * n * shift, _bound_by_low_rank(K))
+            return min(shift + rounding + unit * n * shift, bound_by_low_rank(K))
     least = float(np.linalg.eigvalsh(K)[0])
     if least < -max_shift:
         part = "" if n == gram.n else f" of {n} of its samples"
@@ -707,7 +707,7 @@ def require_psd(gram: Gram | MatrixLike, max_samples: int = 2000) -> float:
     return max(-least, 0.0) + unit * n * size  # with the rounding of the eigenvalue
 
 
-def _bound_by_low_rank(K: Vector) -> float:
+def bound_by_low_rank(K: Vector) -> float:
     """Return a bound on the magnitude of negative eigenvalues from K = LL' + E, where L has low rank.
 
     No eigenvalue is below -‖E‖: the bound is the computed norm of E plus the rounding of LL'.

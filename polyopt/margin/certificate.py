@@ -436,7 +436,7 @@ def ascend(
         max_iter = min(max_iter, int(OPTIONS.max_kernel_values / geometry.n**2))
     if any(keep(Z) for Z in _guesses(program, v, f)) or not max_iter:
         return best
-    Z = previous = _project(program, best)
+    Z = previous = project(program, best)
     step, momentum = 1.0 / (len(rows) * 1.1 * geometry.curvature() or 1.0), 1.0  # 1.1: the estimate is low
     for iteration in range(1, max_iter + 1):
         next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
@@ -444,7 +444,7 @@ def ascend(
         scores = geometry.scores(geometry.primal_from_dual(rows.beta(extrapolated)))
         gradient = rows.kinks[:, None] - rows.sides * scores
         previous, momentum = Z, next_momentum
-        Z = _project(program, extrapolated + step * gradient)
+        Z = project(program, extrapolated + step * gradient)
         if np.vdot(extrapolated - Z, Z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
         if (iteration % OPTIONS.value_every == 0 or iteration == max_iter) and keep(Z):
@@ -466,7 +466,7 @@ def _guesses(program: HingeProgram, v: Vector, f: Vector) -> Iterator[Vector]:
     if isinstance(program.geometry, KernelGeometry):
         yield rows.split(v)
     widest = _MARGIN_BANDS[-1]
-    yield _project(program, costs * np.clip((widest - surplus) / (2.0 * widest), 0.0, 1.0))
+    yield project(program, costs * np.clip((widest - surplus) / (2.0 * widest), 0.0, 1.0))
     for band in _MARGIN_BANDS:
         yield _fitted(program, v, surplus, costs, band)
 
@@ -495,7 +495,7 @@ def _fitted(program: HingeProgram, v: Vector, surplus: Vector, costs: Vector, ba
     return Z
 
 
-def _project(program: HingeProgram, Z: Vector) -> Vector:
+def project(program: HingeProgram, Z: Vector) -> Vector:
     """Project multipliers (q, n) on 0 <= Z <= cap and, with a free intercept, Σ β_i = 0.
 
     The projection is Z − t·sides clipped to the box, for the t at which its balance Σ β_i is 0. The balance

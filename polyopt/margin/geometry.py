@@ -54,7 +54,7 @@ from polyopt.linalg.kernels import (
 )
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, row_blocks, transposed_product
 
-_CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
+CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
 _MAX_RESULTS = 8  # number of vectors whose products with a Gram matrix are cached
 _ROWS = 512  # rows of a Gram matrix that one task multiplies
 _SUM_LENGTH = 64  # terms of a partial sum; a sum of partial sums has smaller rounding errors
@@ -171,7 +171,7 @@ class KernelGeometry:
     values and bounds are valid for every semidefinite matrix within that distance.
     """
 
-    def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):
+    def __init__(self, gram: Gram | Any, psd_defect: float = 0.0, cache_bytes: int = CACHE_BYTES):
         gram = as_gram(gram)
         # `careful` computes RBF distances by differences, which is more accurate, unless it costs much more.
         self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
@@ -182,7 +182,7 @@ class KernelGeometry:
         self._all_samples = np.arange(self.n)
         self._cached_columns: list[tuple[Samples, Vector]] = []  # groups of samples, with K[:, samples]
         self._is_cached = np.zeros(self.n, dtype=bool)
-        self._free_columns = _CACHE_BYTES // (8 * self.n)  # number of columns that still fit in the cache
+        self._free_columns = cache_bytes // (8 * self.n)  # number of columns that still fit in the cache
         self._results: dict[bytes, tuple[Vector, Vector | None]] = {}  # K v, and |K| |v| if computed
         if isinstance(self.gram, MatrixGram):  # K is in memory
             self._cached_columns.append((self._all_samples, self.gram.K))

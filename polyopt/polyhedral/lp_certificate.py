@@ -154,7 +154,7 @@ def certify_pc_slp(
         raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
     if (u is None) != (q is None):
         raise ValueError("u and q must be given together, or neither")
-    weights = _class_weights(y, costs)
+    weights = class_weights(y, costs)
     caps = np.maximum(weights.lower, 0.0)  # of the sum of each sample's multipliers
     hinges = _hinges(X, y, box.W)
     assigned = _assignment(X, y, box.W, assignment, None, caps)
@@ -201,7 +201,7 @@ def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
 
-def _class_weights(y: Vector, costs: Vector) -> Ball:
+def class_weights(y: Vector, costs: Vector) -> Ball:
     """Return each cost over the sum of the costs of its class (n,), as balls."""
     inside = y > 0
     scaled = costs / float(costs.max())  # sums of the largest numbers must not overflow

@@ -99,7 +99,7 @@ def certify_l0(
         is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
         outside [0, C].
     """
-    data = replace(as_l0_data(K, y, C, weights, centres), entry_error=entry_error)
+    data = replace(as_l0_data(K, y, C, weights, centres), entry_error=_checked_error(entry_error))
     stated = checked_number("bound", bound, infinite=True)
     return certify_l0_data(data, alpha, b, u=u, v=v, stated=stated, tol=tol)
 
@@ -202,9 +202,7 @@ def certify_one_norm(
     costs, tol = as_costs(C, len(y)), tolerance(tol)
     alpha = real_array("alpha", alpha, y.shape)
     b, u = checked_number("b", b), checked_vector("u", u, y.shape)
-    if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
-        raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
-    data = L0Data(K, y, 1.0, costs, y, entry_error)
+    data = L0Data(K, y, 1.0, costs, y, _checked_error(entry_error))
     clipped = np.clip(alpha, 0.0, costs)
     b = best_intercept(data.outputs(clipped, 0.0), y, costs) if b is None else b
     f = outputs(K, y * clipped, b, entry_error)
@@ -284,6 +282,12 @@ def rate_balls(data: L0Data, u: Ball) -> Ball:
     # Rounding of the product, radii of u, and errors of K's entries
     rad = sizes * (gamma(n + 4) * total + total_rad) + errors * (total + total_rad)
     return Ball(data.rates(u.mid), rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
+
+
+def _checked_error(entry_error: float | Vector) -> float | Vector:
+    if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
+        raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
+    return entry_error
 
 
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:

@@ -14,7 +14,8 @@ from polyopt.margin.certificate import stationarity
 from polyopt.margin.geometry import KernelGeometry, residual_bound_by_samples
 
 
-def test_what_is_left_by_the_spread_is_never_rounded_down():
+def test_bound_by_samples_is_rounded_up():
+    """The product of a square and a total is an upper bound, and tight."""
     for square, total in ((1.0, 1.0), (0.1, 3.0), (1e200, 7.0)):
         found = residual_bound_by_samples(Ball(square), Ball(total))
         assert Fraction(found) >= Fraction(square) * Fraction(total)
@@ -25,7 +26,8 @@ def test_what_is_left_by_the_spread_is_never_rounded_down():
     [1.0, 3.0, 3.0, -2.0, 0.5], [-1.0, -2.0, -0.0, -3.0, -4.0], [1.0, np.nan, 9.0, np.nan, 2.0],
     [1.0, 9.0, 3.0, np.nan, 2.0],
 ])  # fmt: skip
-def test_a_tally_of_parts_is_the_residual_of_the_whole(values):
+def test_tally_of_parts_is_the_whole(values):
+    """Parts of the samples, merged, have the residual of all, ties and NaN included."""
     whole = np.array(values)
     for ends in ([5], [2, 5], [1, 2, 3, 4, 5]):
         tallies, begin = [], 0
@@ -43,7 +45,8 @@ def test_a_tally_of_parts_is_the_residual_of_the_whole(values):
             assert str(one) == str(other)  # NaN is not equal to itself
 
 
-def test_a_gradient_is_relative_to_the_largest_of_what_it_is_made_of():
+def test_gradient_is_relative_to_its_terms():
+    """A gradient is relative to the largest of itself, the pull, the terms, and the unit at its energy."""
     for gradient, pulled, terms, unit, value, scale in (
         ([3.0, 0.0], [1.0, 0.0], 1.0, 1.0, 1.0, 3.0), ([0.0, 1.0], [0.0, -4.0], 1.0, 1.0, 1.0, 4.0),
         ([0.0], [1e-9], 5.0, 0.0, 1.0, 5e-8), ([0.0], [1e-9], 0.0, 3.0, 8.0, 1.2e-3),
@@ -59,7 +62,8 @@ SUMS = (0.0, 1e-310, 2e-310, 0.1, 2.0, 3.0, 1e300)
 
 @pytest.mark.parametrize("rad", [0.0, 1e-13])
 @pytest.mark.parametrize(("own", "other"), [(own, other) for own in SUMS[1:] for other in SUMS])
-def test_balancing_encloses_the_factor_of_any_sums_within_their_radii(own, other, rad):
+def test_balancing_encloses_the_factor(own, other, rad):
+    """The factor of the heavier class holds those of all sums within their radii."""
     found, _ = balancing(Ball(own, rad * own), Ball(other, rad * other))
     for turn in (-1, 0, 1):
         off = turn * Fraction(rad) / 2
@@ -68,15 +72,15 @@ def test_balancing_encloses_the_factor_of_any_sums_within_their_radii(own, other
     assert found.rad <= 3e-13 or own < 1e-300
 
 
-def test_a_square_that_rounding_makes_negative_is_0():
+def test_negative_square_is_zero():
     """A square that rounding makes negative is 0 with an error of its size."""
     energy = KernelGeometry(MatrixGram(np.array([[-1e-13, 0.0], [0.0, -1e-13]])), 1e-12).energy(np.ones(2))
     assert energy.mid == 0.0
     assert 2e-13 <= energy.rad <= 1e-11
 
 
-def test_infeasible_has_no_rounding_and_no_evidence():
-    """What is infeasible is so without a rounding a bound of others or evidence."""
+def test_infeasible_has_no_evidence():
+    """An infeasible program has no optimum, no rounding and no evidence."""
     found = conclude_infeasible("a program", 3.0, [residual("sign", "alpha", np.array([0.5]), 1.0)], 1e-6)
     assert (found.claim, found.primal_value, found.dual_value) == (Claim.INFEASIBLE, 3.0, np.inf)
     assert (found.rounding, found.stated, found.evidence, found.note) == (0.0, None, (), "")

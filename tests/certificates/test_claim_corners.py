@@ -18,9 +18,10 @@ from polyopt.check.check import Program
 C = Fraction(1, 2)
 
 
-def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share=0.0):
+def drawn(faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share=0.0, n=8, intercept=True, bound=None):
     """A program as the checker has it, its numbers, and the optimum of a solver."""
-    rng = np.random.default_rng(seed)
+    m = 3
+    rng = np.random.default_rng(0)
     X = np.round(4 * rng.normal(size=(n, m))) / 4
     y = np.where(rng.random(n) < 0.5, 1, -1)
     y[:2] = 1, -1
@@ -40,7 +41,15 @@ def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share
     if share:
         weights = [numeral(share * Fraction(i + 1, n * (n + 1) // 2)) for i in range(n)]
         families.append({"name": "variance", "side": -1, "kink": 0, "cap": weights, "loss": "square"})
-    told = {"features": {"kind": "plain"}, "size": size, "faces": faces, "intercept": True, "rows": families}
+    for name, side in (("above", -1), ("below", 1)) if bound else ():
+        families.append({"name": name, "side": side, "kink": numeral(-bound), "cap": "inf"})
+    told = {
+        "features": {"kind": "plain"},
+        "size": size,
+        "faces": faces,
+        "intercept": intercept,
+        "rows": families,
+    }
     cells = [dict(enumerate(row)) for row in X.tolist()]
     program = Program(told, cells, m, y.tolist())
     W, b = cp.Variable((faces, m)), cp.Variable(faces)
@@ -49,24 +58,30 @@ def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share
     xi = cp.Variable(n if worst else (n, faces), nonneg=True)
     held = [xi >= t[:, k] for k in range(faces)] if worst else [xi >= loss]
     bounds = [cp.abs(W) <= box] if np.isfinite(box) else []
-    f = X @ W.T
+    f = X @ W.T + cp.reshape(b, (1, faces), order="C")
+    held += [f[:, 0] <= bound, f[:, 0] >= -bound] if bound else []
+    bounds += [] if intercept else [b == 0]
     spread = sum(cp.sum(cp.multiply(p, cp.square(f[:, k] - p @ f[:, k]))) for k in range(faces))
     cost = h * cp.sum_squares(W) + l1 * cp.sum(cp.abs(W)) + share / 2 * spread + float(C) * cp.sum(xi)
     problem = cp.Problem(cp.Minimize(cost), held + bounds)
     problem.solve(solver="CLARABEL")
-    u = [each.dual_value for each in held] if worst else held[0].dual_value.T
-    return program, W.value, b.value, np.array(u), problem.value
+    u = np.array([each.dual_value for each in held] if worst else held[0].dual_value.T)
+    parts = zip(("above", "below"), held[1:], strict=True) if bound else ()
+    rest = {name: exact(each.dual_value) for name, each in parts}
+    return program, W.value, b.value if intercept else None, u, rest, problem.value
 
 
 def exact(values):
     return [[Fraction(float(v)) for v in row] for row in np.atleast_2d(values)]
 
 
-def solved(program, W, b, u, close=1e-5):
+def solved(program, W, b, u, rest):
     """The exact optimum from this start, whose value and bound are equal."""
-    found = solve_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, active_tol=close)
+    b, near = [] if b is None else exact(b)[0], {"margin": exact(u), **rest}
+    found = solve_active_set(program, exact(W), b, near, active_tol=1e-5)
     W, b, multipliers = found
-    value = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
+    point = {"w": [[str(v) for v in w] for w in W]} | ({"b": [str(v) for v in b]} if b else {})
+    value = program.value(point)
     told = {"rows": {name: [[str(v) for v in m] for m in by_face] for name, by_face in multipliers.items()}}
     gain, price = program.bound(told)
     assert value == gain - price
@@ -81,11 +96,14 @@ KINDS = {
     "worst": {"worst": True, "faces": 2, "n": 4},
     "worst-corners": {"worst": True, "faces": 2, "n": 6, "l1": 0.2, "box": 0.5},
     "variance": {"share": 0.5},
+    "bounded": {"bound": 1.25},
+    "without intercept": {"intercept": False},
 }
 
 
 LEAST = {
-    "squares": 14, "corners": 16, "linear": 5, "box": 4, "worst": 5, "worst-corners": 4, "variance": 18
+    "squares": 14, "corners": 16, "linear": 5, "box": 4, "worst": 5, "worst-corners": 4, "variance": 18,
+    "bounded": 16, "without intercept": 18,
 }  # fmt: skip
 
 
@@ -105,15 +123,15 @@ def neighbours(W, u):
 
 
 @pytest.mark.parametrize(("kind", "least"), LEAST.items())
-def test_from_a_wrong_state_it_comes_to_the_same_optimum(kind, least):
-    """Of all neighbours so many; from the others the rows that are taken to hold contradict each other."""
-    program, W, b, u, value = drawn(0, **KINDS[kind])
-    best, (V, *_) = solved(program, W, b, u)
+def test_wrong_state_settles_at_optimum(kind, least):
+    """So many neighbours settle at the same optimum; from others the active rows contradict each other."""
+    program, W, b, u, rest, value = drawn(**KINDS[kind])
+    best, (V, *_) = solved(program, W, b, u, rest)
     assert float(best) == pytest.approx(value, rel=1e-6)
     settled = 0
     for far, pulled in neighbours(W, u):
         try:
-            other, (there, *_) = solved(program, far, b, pulled)
+            other, (there, *_) = solved(program, far, b, pulled, rest)
         except ValueError:
             continue
         settled += 1
@@ -122,70 +140,8 @@ def test_from_a_wrong_state_it_comes_to_the_same_optimum(kind, least):
     assert settled >= least
 
 
-def rows_of_program(seed, intercept, bound=None):
-    """The same draw with |w|² alone, as the checker has it; with a bound, |f| is to be within it."""
-    program = drawn(seed)[0]
-    rows = [{"name": "margin", "side": "label", "kink": 1, "cap": numeral(C)}]
-    if bound is not None:
-        for name, side in (("above", -1), ("below", 1)):
-            rows.append({"name": name, "side": side, "kink": numeral(-bound), "cap": "inf"})
-    told = {
-        "features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}, "faces": 1,
-        "intercept": intercept, "rows": rows,
-    }  # fmt: skip
-    cells = [
-        {j: float(Fraction(v, program.features.den)) for j, v in zip(*row, strict=True)}
-        for row in program.features.rows
-    ]
-    made = Program(told, cells, 3, program.rows[0].side)
-    X = np.array([[cell.get(j, 0.0) for j in range(3)] for cell in cells])
-    y = np.array(program.rows[0].side, dtype=float)
-    return made, X, y
-
-
-@pytest.mark.parametrize(
-    ("intercept", "bound", "least"), [(True, None, 14), (False, None, 22), (True, 1.25, 8)]
-)
-def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
-    """From so many neighbours of the optimum's states; all conditions hold exactly."""
-    program, X, y = rows_of_program(0, intercept, bound)
-    w, b, xi = cp.Variable(3), cp.Variable(), cp.Variable(len(y), nonneg=True)
-    f = X @ w + (b if intercept else 0.0)
-    held = [cp.multiply(y, f) >= 1 - xi] + ([] if bound is None else [f <= bound, f >= -bound])
-    cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + float(C) * cp.sum(xi)), held).solve(solver="CLARABEL")
-    names = [row.name for row in program.rows]
-    u = [np.array(each.dual_value) for each in held]
-    W, b = exact(w.value), exact(b.value)[0] if intercept else []
-    first, settled = None, 0
-    starts = [u] + [
-        [np.where(np.arange(len(y)) == i, end, v) if k == at else v for k, v in enumerate(u)]
-        for i in range(len(y))
-        for at in range(len(u))
-        for end in ((0.0, 0.25, 0.5) if bound is None else (0.25,))
-    ]
-    for start in starts:
-        near = {name: exact(part) for name, part in zip(names, start, strict=True)}
-        try:
-            _, intercepts, found = solve_active_set(program, W, b, near, active_tol=1e-5)
-        except ValueError:
-            continue
-        settled += 1
-        first = first or found
-        assert found == first
-        beta = [Fraction(0)] * len(y)
-        for row in program.rows:
-            beta = [v + s * m for v, s, m in zip(beta, row.side, found[row.name][0], strict=True)]
-        V = program.features.pull(beta)[0]
-        assert len(intercepts) == intercept
-        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts]}
-        value = program.value(point)
-        told = {"rows": {name: [[str(v) for v in part[0]]] for name, part in found.items()}}
-        gain, price = program.bound(told)
-        assert value == gain - price
-    assert settled >= least
-
-
-def test_numbers_of_a_file_are_one_where_several_are_the_same():
+def test_equal_numbers_are_written_once():
+    """Equal numbers of a vector are one numeral, and mostly zeros are places and numerals."""
     half = Fraction(1, 2)
     assert numerals([half]) == [numeral(half)]
     assert numerals([half, half]) == numeral(half)
@@ -194,7 +150,8 @@ def test_numbers_of_a_file_are_one_where_several_are_the_same():
 
 
 @pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])
-def test_digits_of_a_solution_are_relative_to_its_largest_number(size):
+def test_digits_are_relative_to_largest_number(size):
+    """A solution to so many bits is on the grid of its largest number, and within half a unit."""
     right = [size, size / 1024]
     found = solve_refined(
         [[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2, bits=20

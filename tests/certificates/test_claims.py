@@ -56,7 +56,8 @@ def claim(p, d, residuals=(FINE,), **more):
         (Ball(1.0, 1e-3), Ball(1.0 + 2e-3, 1e-4), [FINE], {}, Claim.CONTRADICTION),
     ],
 )
-def test_what_is_claimed(p, d, residuals, more, expected):
+def test_claim_by_values_and_residuals(p, d, residuals, more, expected):
+    """The claim is by the gap, the residuals, the feasibility, and the solver's word."""
     found = conclude("a program", p, d, residuals, TOL, **more)
     assert found.claim is expected
     assert found.is_optimal is (expected is Claim.OPTIMAL)
@@ -64,7 +65,8 @@ def test_what_is_claimed(p, d, residuals, more, expected):
     assert (found.program, found.scope, found.tol) == ("a program", "a program", TOL)
 
 
-def test_values_are_moved_apart_by_their_rounding_and_say_so():
+def test_values_move_apart_by_rounding():
+    """The value is rounded up and the bound down, by their radii."""
     found = claim(Ball(2.0, 0.25), Ball(1.0, 0.125))
     assert (found.primal_value, found.dual_value) == pytest.approx((2.25, 0.875))
     assert found.rounding == 0.375
@@ -75,7 +77,8 @@ def test_values_are_moved_apart_by_their_rounding_and_say_so():
     assert claim(1.0, 2.0).gap == -1.0
 
 
-def test_notes_are_those_given_and_overflow_says_what_it_is():
+def test_notes_tell_overflow_and_refuted_words():
+    """Notes are those given; an overflow and a refuted word are told."""
     assert claim(1.0, 1.0, notes=["One.", "", "Two."]).note == "One. Two."
     assert claim(1.0, 1.0).note == ""
     silent, told = claim(np.nan, 1.0), claim(np.nan, 1.0, notes=["One."])
@@ -96,11 +99,13 @@ def test_notes_are_those_given_and_overflow_says_what_it_is():
         (np.inf, 1.0, np.inf), (1.0, -np.inf, np.inf), (0.0, 1e-300, 1.0), (3.0, 3.0, 0.0),
     ],
 )  # fmt: skip
-def test_a_gap_is_relative_to_the_larger_value(p, d, expected):
+def test_gap_is_relative_to_larger_value(p, d, expected):
+    """A gap is relative to the larger of value and bound, of either sign."""
     assert relative_gap(p, d) == expected
 
 
-def test_a_residual_is_the_worst_entry_and_tells_its_place():
+def test_residual_is_the_worst_entry():
+    """A residual has the value, the relative value and the place of the worst entry."""
     found = residual("sign", "margin", np.array([-1.0, 0.5, 0.25]), 2.0)
     assert (found.value, found.relative, found.worst) == (0.5, 0.25, 1)
     assert found.label == "sign of margin[1]"
@@ -134,8 +139,8 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
         (polyopt.certify_pc_slp, polyopt.certify_polyceptron, ("C", "radius")),
     ],
 )
-def test_a_certificate_is_of_the_program_with_the_same_defaults(certify, program, shared):
-    """What is left out of both is the same machine; and a millionth is near enough, whatever the machine."""
+def test_certificate_has_its_programs_defaults(certify, program, shared):
+    """Arguments that are left out have the same value for a certificate and its program."""
     one, other = (inspect.signature(function).parameters for function in (certify, program))
     for name in shared:
         assert one[name].default == other[name].default

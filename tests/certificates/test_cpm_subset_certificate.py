@@ -29,14 +29,16 @@ def certify(solved, **changed):
     return certify_cpm_subset(X, y, c, **given)
 
 
-def test_what_is_attained_is_optimal(solved):
+def test_attained_bound_is_optimal(solved):
+    """A face that attains the bound of its search tree is optimal."""
     found = certify(solved)
     assert found.claim is Claim.OPTIMAL
     assert "search tree" in found.note
     assert found.dual_value <= found.primal_value
 
 
-def test_the_root_alone_proves_less_and_says_so(solved):
+def test_root_alone_proves_less(solved):
+    """Without the tree the bound is the root's, and the note says so."""
     for alpha in (None, solved[4]):
         found = certify(solved, trees=None, alpha=alpha)
         assert found.claim is Claim.SUBOPTIMAL_BY
@@ -45,7 +47,8 @@ def test_the_root_alone_proves_less_and_says_so(solved):
 
 
 @pytest.mark.parametrize("change", ["scaled", "bias", "other feature", "more features"])
-def test_a_perturbed_face_is_not_optimal(solved, change):
+def test_perturbed_face_is_not_optimal(solved, change):
+    """A face that is off is suboptimal, and one with more features has no claim."""
     W = solved[3].copy()
     if change == "scaled":
         W *= 1.01
@@ -59,7 +62,8 @@ def test_a_perturbed_face_is_not_optimal(solved, change):
     assert found.claim is (Claim.NONE if change == "more features" else Claim.SUBOPTIMAL_BY)
 
 
-def test_a_tree_that_leaves_faces_out_or_lies_is_not_believed(solved):
+def test_false_tree_proves_less_or_is_refused(solved):
+    """Bounds of a tree are computed anew, and a tree that leaves faces out is refused."""
     X, tree = solved[0], solved[5]
     best = certify(solved).dual_value
     # Its bounds are computed anew: points that prove nothing leave a bound of nothing.
@@ -98,11 +102,13 @@ def test_a_tree_that_leaves_faces_out_or_lies_is_not_believed(solved):
         ({"alpha": np.ones((3, 1))}, "alpha must be finite, of shape 50"),
     ],
 )
-def test_what_is_no_certificate_is_refused(solved, changed, words):
+def test_broken_tree_or_face_is_refused(solved, changed, words):
+    """Trees, faces and multipliers of another shape are refused."""
     with pytest.raises(ValueError, match=words):
         certify(solved, **changed)
 
 
-def test_a_tree_comes_back_from_its_table(solved):
+def test_tree_comes_back_from_table(solved):
+    """A tree has the table that it was made from."""
     table = solved[5]
     assert (SubsetTree.from_table("tree", table, 6).table() == table).all()

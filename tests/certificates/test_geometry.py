@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from formulations.centred_kernel import CentredKernel
 from polyopt.linalg.kernels import MatrixGram
-from polyopt.linalg.rounding import Ball
 from polyopt.margin.geometry import (
     KernelGeometry,
     LinearGeometry,
     SigmaKernelGeometry,
     SigmaLinearGeometry,
-    inverse,
     largest_eigenvalue,
 )
 
@@ -60,7 +56,8 @@ def weights_of(form, v):
 
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
-def test_every_operation_is_the_one_written_out(form, D, rng):
+def test_operations_are_written_out(form, D, rng):
+    """Scores, energies, pulls, prices and curvature are those of the inner products."""
     geometry, rows, A = made(form, D)
     assert geometry.n == N
     v, beta = rng.normal(size=N if "kernel" in form else M), rng.normal(size=N)
@@ -86,7 +83,7 @@ def test_every_operation_is_the_one_written_out(form, D, rng):
 
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_pull_is_measured_by_the_terms_that_it_adds_up(form, D, rng):
+def test_pull_is_scaled_by_its_terms(form, D, rng):
     """Terms of one sign add up to the scale; of both signs they cancel, and the scale stays."""
     geometry, rows, _ = made(form, D)
     beta = np.where(np.arange(N) % 3 == 0, 0.0, rng.normal(size=N))
@@ -101,7 +98,7 @@ def test_a_pull_is_measured_by_the_terms_that_it_adds_up(form, D, rng):
 
 @pytest.mark.parametrize("D", [0.0, 0.05, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
-def test_sizes_are_norms_or_little_more(form, D):
+def test_lengths_are_norms_or_little_more(form, D):
     """No sample is longer in the metric, and what bounds its length is no looser than it has to be."""
     geometry, rows, A = made(form, D)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
@@ -118,22 +115,8 @@ def test_sizes_are_norms_or_little_more(form, D):
         assert (geometry.norm_bounds() <= most * (1 + 1e-6)).all()
 
 
-@pytest.mark.parametrize("D", [1e-3, 1.0])
-@pytest.mark.parametrize("form", ["linear", "kernel"])
-def test_the_farthest_sample_is_no_longer_than_its_size(form, D):
-    """All the weight lies at -1: no sample of norm 1 is farther from the mean, none is more of a variance."""
-    X, weights = np.array([[1.0], [-1.0]]), np.array([1e-17, 1.0])
-    if form == "linear":
-        geometry = SigmaLinearGeometry(X, D, weights)
-    else:
-        factors = CentredKernel(X @ X.T, weights).factors
-        geometry = SigmaKernelGeometry(MatrixGram(X @ X.T), D, weights, factors)
-    length = 2.0 / np.sqrt(1.0 - D + D * 4e-17)
-    assert length * (1 + 1e-12) <= geometry.norm_bounds()[0] <= length * (1 + 1e-8)
-
-
 @pytest.mark.parametrize("form", FORMS)
-def test_an_intercept_moves_with_the_samples(form, rng):
+def test_intercept_moves_with_samples(form, rng):
     """An output is the same by the samples as they are and as the geometry has them."""
     X, _ = samples()
     geometry, rows, _ = made(form, 0.6)
@@ -145,7 +128,7 @@ def test_an_intercept_moves_with_the_samples(form, rng):
 
 @pytest.mark.parametrize("D", [0.3, 0.9, 1.0])
 @pytest.mark.parametrize("size", [1e-8, 1e-3, 0.3])
-def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
+def test_wrong_factors_only_raise_a_price(D, size, rng):
     """The factors guide; the price stays an upper bound of what it is for whatever they are."""
     X, weights = samples()
     K, A = X @ X.T, metric(X, D, weights)
@@ -167,25 +150,8 @@ def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
         assert good <= exact * (1 + 1e-6) or D == 1.0  # then what is beyond the samples has no norm
 
 
-@pytest.mark.parametrize("form", ["sigma", "sigma, sparse"])
-@pytest.mark.parametrize("D", [0.3, 0.9, 1.0])
-@pytest.mark.parametrize("size", [1e-8, 1e-3, 0.3])
-def test_wrong_directions_only_raise_a_price(form, D, size, rng):
-    """Directions that are off make a price of linear features dear too."""
-    _, rows, A = made(form, D)
-    for _ in range(5):
-        geometry = made(form, D)[0]
-        values, vectors = geometry._metric._scaled
-        geometry._metric._scaled = values, vectors + size * rng.normal(size=vectors.shape)
-        beta = rng.normal(size=N)
-        beta -= beta.mean()
-        exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
-        assert geometry.dual_norm_sq(beta).upper >= exact * (1 - 1e-12)
-        assert made(form, D)[0].dual_norm_sq(beta).upper <= exact * (1 + 1e-6)
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_samples_of_more_than_a_block_are_all_counted(form):
+def test_samples_of_three_blocks_count(form):
     """Linear features go by blocks of 4096; 8200 samples are three of them, the last of eight."""
     rng = np.random.default_rng(0)
     X, beta = rng.normal(size=(8200, 2)) + 3.0, rng.normal(size=8200)
@@ -202,7 +168,7 @@ def test_samples_of_more_than_a_block_are_all_counted(form):
 
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("form", ["kernel", "sigma, kernel"])
-def test_an_indefinite_matrix_stands_for_those_near_it(form, D, rng):
+def test_indefinite_matrix_stands_for_near_ones(form, D, rng):
     """Energies are within their ball and prices above, for any matrix that is off by `short` in norm."""
     X, weights = samples()
     K, short = X @ X.T, 0.05
@@ -239,28 +205,9 @@ def test_an_indefinite_matrix_stands_for_those_near_it(form, D, rng):
     assert geometry.energy(v).rad <= 20.0 * short * (v @ v) * max(1.0, np.abs(K).sum(axis=1).max())
 
 
-@pytest.mark.parametrize("rad", [0.0, 1e-12, 0.1])
-def test_a_reciprocal_holds_those_of_all_numbers_of_its_ball(rad):
-    for x in (3.0, 1e-200, 7e150):
-        found = inverse(Ball(x, rad * x))
-        low, high = Fraction(x) - Fraction(rad * x), Fraction(x) + Fraction(rad * x)
-        assert Fraction(float(found.lower)) <= 1 / high
-        assert 1 / low <= Fraction(float(found.upper))
-        wide = 1 / low - 1 / Fraction(x)
-        assert Fraction(float(found.rad)) <= wide * (1 + Fraction(1, 10**8)) + Fraction(5e-16) / Fraction(x)
-
-
-def test_the_largest_eigenvalue_is_from_below_and_of_maps_that_end_too():
-    """Of 5, 2 and 0; of the map to 0; of one that overflows, what was seen before."""
+def test_largest_eigenvalue_is_from_below():
+    """The eigenvalue of 5, 2 and 0, of the map to 0, and of a map that overflows."""
     assert 4.99 <= largest_eigenvalue(lambda v: v * [5.0, 2.0, 0.0], 3) <= 5.0
     assert largest_eigenvalue(lambda v: 0.0 * v, 3) == 0.0
     growing = iter([2.0, 3.0, np.inf])
     assert largest_eigenvalue(lambda v: next(growing) * v, 4) == pytest.approx(3.0)
-
-
-def test_a_note_tells_of_an_eigenvalue_below_0():
-    """An eigenvalue below zero is told where it is more than rounding."""
-    K = np.diag([4.0, 2.0, 1.0])
-    assert KernelGeometry(MatrixGram(K), 1e-12 * 3 * 4.0).note == ""
-    assert "eigenvalue near -1.3e-11" in KernelGeometry(MatrixGram(K), 1.3e-11).note
-    assert KernelGeometry(MatrixGram(0.0 * K)).note == ""

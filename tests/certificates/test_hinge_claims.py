@@ -19,47 +19,8 @@ from polyopt.margin.geometry import LinearGeometry
 X, Y = two_blobs(n=30, seed=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("b", np.nan), ("b", np.inf), ("b", Y), ("b", 1j), ("w", np.zeros(3) + 1j), ("w", np.full(3, np.nan)),
-        ("alpha", np.full(30, np.nan)), ("tol", np.inf), ("tol", 0.0), ("tol", -1.0), ("max_iter", -1),
-    ],
-)  # fmt: skip
-def test_what_nobody_should_believe_is_refused_by_name(name, value):
-    given = {"w": np.zeros(3), name: value}
-    with pytest.raises(ValueError, match=f"^{name} must"):
-        certify_svm(X, Y, 1.0, **given)
-
-
-def rational_values(C, w, b, alpha):
-    """Primal value of (w, b), and dual value of alpha balanced by shrinking the heavier class, exactly."""
-    exact = [[Fraction(float(x)) for x in row] for row in X]
-    w, b = [Fraction(float(x)) for x in w], Fraction(float(b))
-    y, C = [int(label) for label in Y], Fraction(float(C))
-    f = [sum(a * c for a, c in zip(row, w, strict=True)) + b for row in exact]
-    slack = sum(max(Fraction(0), 1 - label * out) for label, out in zip(y, f, strict=True))
-    primal = sum(c * c for c in w) / 2 + C * slack
-    a = [min(max(Fraction(float(x)), Fraction(0)), C) for x in alpha]
-    sums = {side: sum(x for x, label in zip(a, y, strict=True) if label == side) for side in (1, -1)}
-    light = min(sums.values())
-    a = [x * light / sums[label] for x, label in zip(a, y, strict=True)]
-    pull = [sum(x * label * row[k] for x, label, row in zip(a, y, exact, strict=True)) for k in range(3)]
-    return primal, sum(a) - sum(p * p for p in pull) / 2
-
-
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
-def test_values_and_bounds_hold_in_rational_arithmetic(C):
-    machine = SVM(C, kernel="linear").fit(X, Y)
-    w, b, alpha = machine.coef_[0], float(machine.intercept_[0]), machine.multipliers_["margin"]
-    certificate = certify_svm(X, Y, C, w=w, b=b, alpha=alpha)
-    primal, dual = rational_values(C, w, b, alpha)
-    assert Fraction(certificate.dual_value) <= dual <= primal <= Fraction(certificate.primal_value)
-    assert certificate.primal_value - float(primal) <= certificate.rounding
-    assert float(dual) - certificate.dual_value <= certificate.rounding
-
-
-def test_a_vector_next_to_a_ray_proves_nothing_infeasible():
+def test_near_ray_proves_nothing():
+    """Samples 1 apart at 1.7e9 are separable, and equal ones are not."""
     far = [[1.7e9], [1.7e9 + 1]]
     given = {"w": [2.0], "b": -3.4e9 - 1}
     assert certify_svm(far, [-1, 1], np.inf, **given, alpha=[2.0, 2.0]).claim is Claim.OPTIMAL
@@ -69,7 +30,8 @@ def test_a_vector_next_to_a_ray_proves_nothing_infeasible():
 
 @pytest.mark.parametrize("machine", [SVM(10.0, gamma=0.3), RelativeMarginMachine(10.0, 1.5, gamma=0.3)])
 @pytest.mark.parametrize("offset", [1e6, 1e8])
-def test_far_from_the_origin_the_model_is_the_certified_one(machine, offset):
+def test_model_far_from_origin_is_certified(machine, offset):
+    """Samples moved by 1e8 have the same model, and its outputs are those of the certificate."""
     moved = X + offset
     near = machine.fit(moved - offset, Y).decision_function(moved - offset)
     far = machine.fit(moved, Y).decision_function(moved)
@@ -79,8 +41,8 @@ def test_far_from_the_origin_the_model_is_the_certified_one(machine, offset):
     assert far == pytest.approx(shown, abs=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e4, 1e6, 1e150])
-def test_a_narrow_kernel_is_the_identity(scale):
+@pytest.mark.parametrize("scale", [1e4, 1e150])
+def test_narrow_kernel_is_identity(scale):
     """Samples far apart under a narrow kernel have the identity for a matrix."""
     y = np.where(np.arange(30) < 15, 1.0, -1.0)
     certificate = SVM(1000.0, gamma=1.0).fit(scale * X, y).certificate()
@@ -88,7 +50,8 @@ def test_a_narrow_kernel_is_the_identity(scale):
     assert certificate.primal_value == pytest.approx(15.0, rel=1e-6)  # α = 1: Σα − ½ Σα² with 30 of them
 
 
-def test_the_sigma_svm_s_bound_is_never_above_a_feasible_point():
+def test_interpolating_sigma_svm_has_true_bound():
+    """f = y is feasible and costs half its variance, which no bound exceeds."""
     line, labels = np.linspace(0, 1, 40)[:, None], np.where(np.arange(40) % 2, 1, -1)
     with pytest.warns(UserWarning, match="interpolates"):
         certificate = SigmaSVM(10.0, 1.0, gamma=0.1).fit(line, labels).certificate()
@@ -97,14 +60,16 @@ def test_the_sigma_svm_s_bound_is_never_above_a_feasible_point():
 
 
 @pytest.mark.parametrize("scale", [3e-7, 1.0, 1e7])
-def test_at_d_one_a_linear_machine_is_blind_to_the_scale(scale):
+def test_sigma_svm_is_scale_free(scale):
+    """At D = 1 a linear machine has one optimum whatever the scale of the samples."""
     value = SigmaSVM(1.0, 1.0, kernel="linear").fit(X, Y).certificate().primal_value
     certificate = SigmaSVM(1.0, 1.0, kernel="linear").fit(scale * X, Y).certificate()
     assert certificate.claim is Claim.OPTIMAL
     assert certificate.primal_value == pytest.approx(value, rel=1e-6)
 
 
-def test_weights_next_to_overflow_leave_gamma_what_it_is():
+def test_huge_weights_leave_gamma():
+    """Weights near the largest double scale out of the variance of the samples."""
     gamma = SVM().fit(X, Y).gamma_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -115,7 +80,8 @@ def test_weights_next_to_overflow_leave_gamma_what_it_is():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize(("offset", "spread"), [(0.0, 1.0), (1.0, 3e-13), (-1e8, 1e-6), (3.7, 1e-15)])
-def test_gamma_is_by_the_variance_in_rational_arithmetic(form, offset, spread):
+def test_gamma_is_by_exact_variance(form, offset, spread):
+    """The width of a kernel is by the weighted variance, as in rational arithmetic."""
     entries, weights = offset + spread * X[:8], np.arange(1, 9)
     total = 3 * int(weights.sum())
     exact = [(Fraction(float(x)), int(s)) for row, s in zip(entries, weights, strict=True) for x in row]
@@ -128,18 +94,14 @@ def test_gamma_is_by_the_variance_in_rational_arithmetic(form, offset, spread):
     assert machine.gamma_ == pytest.approx(float(1 / (3 * variance)), rel=1e-9)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -1e9 / 3])
-def test_samples_all_alike_have_a_gamma_of_one(value):
-    assert SVM().fit(np.full((7, 3), value), np.arange(7) % 2, sample_weight=np.arange(1, 8)).gamma_ == 1.0
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_a_variance_that_overflows_is_no_gamma_of_one(form):
+def test_overflowing_variance_is_refused(form):
+    """Samples whose variance overflows have no width."""
     with pytest.raises(ValueError, match=r"^gamma='scale' cannot be taken"):
         SVM().fit(form(1e200 * X + 1e200), Y)
 
 
-def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
+def test_point_at_bound_is_not_undervalued():
     """Outputs of 2 may be 2 + 1e-7: scaled back for certain, the point pays less, by that times the cost."""
     outputs, cost = np.array([2.0, -2.0]), 1e9
 
@@ -158,7 +120,7 @@ def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
 
 @pytest.mark.parametrize("seed", [1983, 2219, 66])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_end_is_optimal_only_with_the_vector_that_the_model_has(seed):
+def test_sigma_svm_is_solved_with_its_vector(seed):
     """At D = 1 that is computed from the multipliers, through a metric of which it may lose digits."""
     rng = np.random.default_rng(seed)
     samples = rng.normal(size=(8, 5)) * 10.0 ** rng.uniform(-12, 12, 5)
@@ -176,8 +138,8 @@ def test_an_end_is_optimal_only_with_the_vector_that_the_model_has(seed):
 @pytest.mark.parametrize("kernel", [None, Kernel("rbf", 1.0)])
 def test_contradicting_hard_rows_are_never_optimal(kernel, rng):
     """Margins of 1 and outputs within 1/2: the dual has no largest value, and no guess of it is a claim."""
-    X, y = two_blobs(n=12)
-    w = rng.normal(size=12 if kernel else X.shape[1])
+    X, y = two_blobs(n=6)
+    w = rng.normal(size=6 if kernel else X.shape[1])
     certificate = certify_rmm(X, y, np.inf, 0.5, w=w, b=0.0, kernel=kernel)
     assert certificate.claim not in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
     assert certificate.primal_value == np.inf

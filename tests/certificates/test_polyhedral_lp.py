@@ -14,11 +14,11 @@ from polyopt.certificates.points import within_shared_caps
 from polyopt.linalg.rounding import UNIT, gamma
 from polyopt.polyhedral.lp_certificate import (
     BoxedFaces,
-    _class_weights,
     balanced,
     bound_of,
     certify_pc_slp,
     certify_polyceptron,
+    class_weights,
     conditions,
 )
 
@@ -34,21 +34,19 @@ def lifted(X):
 
 
 @pytest.mark.parametrize("size", [1e-290, 1.0, 1e308])
-def test_class_shares_enclose_the_rational_ones(size):
-    """A class's shares add up to one and hold the rational ones."""
-    rng = np.random.default_rng(0)
-    y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * rng.uniform(0.1, 1.0, 9)
+def test_class_shares_enclose_rationals(size):
+    """A sample's share of its class holds the rational one, and is little wider than rounding."""
+    y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * np.random.default_rng(0).uniform(0.1, 1.0, 9)
     costs[4] = 0.0
-    found = _class_weights(y, costs)
+    found = class_weights(y, costs)
     for label in (1.0, -1.0):
-        own = exact(costs)[y == label]
-        truth = own / own.sum()
-        assert (exact(found.lower)[y == label] <= truth).all()
-        assert (truth <= exact(found.upper)[y == label]).all()
+        own = y == label
+        truth = exact(costs)[own] / exact(costs)[own].sum()
+        assert (exact(found.lower)[own] <= truth).all()
+        assert (truth <= exact(found.upper)[own]).all()
     off = (gamma(9) + 4 * UNIT) * found.mid  # nine terms at most in a sum, and four roundings more
     assert (found.rad >= off).all()
     assert (found.rad <= 1.02 * off + 1e-290).all()
-    assert found.rad[4] == 2.0**-1000  # of nothing, too
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -76,13 +74,12 @@ def test_balanced_multipliers_are_the_nearest(form, seed):
         # The nearest point: the change is a combination of the rows that it balances.
         change, own = (found - M)[free[:, k], k], (terms / size[:, None])[:, free[:, k]]
         assert own.T @ np.linalg.lstsq(own.T, change, rcond=None)[0] == pytest.approx(change, abs=1e-10)
-    assert balanced(form(X), y, M, free, BoxedFaces.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
-        M, abs=0
-    )
+    held = BoxedFaces.around(np.ones((3, 5)), 1.0, 1e-9)
+    assert (balanced(form(X), y, M, free, held) == M).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.2, 2.0, 10.0])
-def test_the_bound_is_the_better_of_two_dual_values(scale):
+def test_bound_is_better_dual_value(scale):
     """Σ M − R Σ|r| in rational numbers, of the multipliers as they are and balanced; or 0."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(10, 2)), rng.choice([-1.0, 1.0], 10)
@@ -104,24 +101,22 @@ def test_the_bound_is_the_better_of_two_dual_values(scale):
         assert float(found.mid) == pytest.approx(float(max(values)), rel=1e-9, abs=1e-12)
 
 
-def test_pc_slp_needs_both_classes_and_both_multipliers():
-    """Pc slp needs both classes at a cost and both kinds of multipliers."""
+def test_pc_slp_needs_both_classes():
+    """PC-SLP needs both classes at a cost, and both kinds of multipliers."""
     X, y = two_blobs(n=8, m=2)
     W = np.ones((1, 3))
     for free in (y > 0, y < 0):
         with pytest.raises(ValueError, match="y must hold both classes"):
             certify_pc_slp(X, y, W, C=np.where(free, 0.0, 1.0))
-    some = certify_pc_slp(
-        X, y, W, C=np.where(np.arange(8) < 2, 0.0, 1.0)
-    )  # one of each class costs something
-    assert some.primal_value > 0.0
+    some = np.where(np.arange(8) < 2, 0.0, 1.0)  # of each class
+    assert certify_pc_slp(X, y, W, C=some).primal_value > 0.0
     for given in ({"u": np.zeros((8, 1))}, {"q": np.zeros(8)}):
         with pytest.raises(ValueError, match="u and q must be given together"):
             certify_pc_slp(X, y, W, **given)
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_rows_over_their_caps_by_rounding_are_shrunk(K):
+def test_rows_over_caps_are_shrunk(K):
     """Sums a unit over, at or under the cap: within it as real numbers, and lower by roundings alone."""
     rng = np.random.default_rng(K)
     M = rng.random((300, K))
@@ -136,28 +131,19 @@ def test_rows_over_their_caps_by_rounding_are_shrunk(K):
     # The largest numbers there are; and caps so small that a product might lose its digits take nothing.
     huge = within_shared_caps(np.full((1, K), 1e308), np.array([1e307]))
     assert huge.sum() == pytest.approx(1e307, rel=1e-12)
-    assert within_shared_caps(np.full((2, K), 1.0), np.array([2.0**-901, 2.0**-900])).sum(
-        axis=1
-    ).tolist() == [
-        0.0,
-        pytest.approx(2.0**-900),
-    ]
+    tiny = within_shared_caps(np.full((2, K), 1.0), np.array([2.0**-901, 2.0**-900]))
+    assert tiny.sum(axis=1).tolist() == [0.0, pytest.approx(2.0**-900)]
 
 
-def test_a_box_around_faces_says_which_entries_it_holds():
+def test_box_tells_entries_at_its_ends():
+    """Entries at the ends of a box, up to rounding, are held, and those beyond are a residual."""
     W = np.array([[2.0, -2.0, 1.0], [0.5, 3.0, -2.0 * (1 - 1e-10)]])
     box = BoxedFaces.around(W, 2.0, 1e-6)
     assert box.is_violated
     assert (box.W == np.clip(W, -2.0, 2.0)).all()
     assert box.side.tolist() == [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]
     (found,) = box.residuals()
-    assert (found.condition, found.row, found.value, found.relative, found.worst) == (
-        "primal",
-        "box",
-        1.0,
-        0.5,
-        1,
-    )
+    assert (found.label, found.value, found.relative) == ("primal of box[1]", 1.0, 0.5)
     assert "break their box" in box.notes[0]
     # Up to tol times R is rounding.
     assert not BoxedFaces.around(np.array([[2.0 + 1e-6]]), 2.0, 1e-6).is_violated
@@ -198,57 +184,12 @@ def test_free_multipliers_restore_the_balance(certify):
     assert best * (1 - 1e-2) <= certificate.dual_value <= best * (1 + 1e-6)
 
 
-def drawn(seed=0):
-    rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(N, M)), np.where(np.arange(N) % 2, 1.0, -1.0)
-    return rng, X, y, rng.uniform(0.2, 0.8, (N, K))
-
-
-def pulls(X, y, mult):
-    """r (K, m+1), the bias last."""
-    return (np.column_stack([X, np.ones(N)]).T @ (y[:, None] * mult)).T
-
-
-def test_conditions_by_hand():
-    rng, X, y, mult = drawn(5)
-    mult[2, 0], mult[5, 1] = -0.25, -0.125
-    W = rng.uniform(-1.5, 1.5, (K, M + 1))
-    W[0, 1], W[1, 0], W[1, 3] = 3.0, -R, R
-    box, unused, xi = BoxedFaces.around(W, R, 1e-9), rng.normal(size=(N, K)), rng.random((N, K))
-    found = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, box, 4.0)}
-    W, r = box.W, pulls(X, y, mult)
-    outputs = X @ W[:, :M].T + W[:, M]
-    largest = np.abs(mult).max()
-    assert found["sign", "margin"].relative == pytest.approx(0.25 / largest)
-    assert found["sign", "margin"].worst == 2
-    assert found["sign", "slack"].relative == pytest.approx(-unused.min() / largest)
-    margins = np.abs(mult * (y[:, None] * outputs - 1.0 + xi))
-    assert found["complementarity", "margin"].relative == pytest.approx(margins.max() / 4.0)
-    assert found["complementarity", "slack"].relative == pytest.approx(np.abs(unused * xi).max() / 4.0)
-    side = np.where(np.abs(W) >= R * (1.0 - 1e-9), np.sign(W), 0.0)
-    assert (side != 0).sum() == 3
-    unexplained = np.where(side == 0, np.abs(r), np.maximum(-side * r, 0.0))
-    terms = np.abs(np.column_stack([X, np.ones(N)])).T @ np.abs(mult)
-    balance = found["stationarity", "balance"]
-    assert balance.relative == pytest.approx(unexplained.max() / terms.max())
-    assert balance.worst == unexplained.max(axis=1).argmax()
-    assert found["complementarity", "box"].relative == pytest.approx(0.0, abs=1e-9)
-    nearly = BoxedFaces.around(np.where(side != 0, W * (1.0 - 5e-10), W), R, 1e-9)
-    again = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, nearly, 4.0)}
-    gap = np.where(side == 0, 0.0, np.abs(r) * (R - np.abs(nearly.W)))
-    assert again["complementarity", "box"].relative == pytest.approx(gap.max() / 4.0, rel=1e-5)
-    wide = conditions(X, y, mult, unused, xi, BoxedFaces.around(W, np.inf, 1e-9), 4.0)
-    assert not any(r.row == "box" for r in wide)
-
-
-def test_signs_without_multipliers_are_relative_to_caps():
-    """Without multipliers signs are relative to what caps leave."""
-    _, X, y, mult = drawn()
+def test_signs_without_multipliers_scale_by_caps():
+    """Without multipliers the signs are relative to the room that the caps leave."""
+    X, y = two_blobs(n=N, m=M)
     box = BoxedFaces.around(np.zeros((K, M + 1)), R, 1e-9)
     unused = np.full((N, 1), 4.0)
     unused[3] = -1.0
-    found = {
-        (r.condition, r.row): r for r in conditions(X, y, 0.0 * mult, unused, np.zeros((N, 1)), box, 1.0)
-    }
-    assert found["sign", "slack"].relative == 0.25
-    assert found["stationarity", "balance"].relative == 0.0
+    residuals = conditions(X, y, np.zeros((N, K)), unused, np.zeros((N, 1)), box, 1.0)
+    found = {(r.condition, r.row): r.relative for r in residuals}
+    assert (found["sign", "slack"], found["stationarity", "balance"]) == (0.25, 0.0)

@@ -12,8 +12,8 @@ from polyopt.linalg.kernels import (
     Kernel,
     MatrixGram,
     SampleGram,
-    _bound_by_low_rank,
     as_gram,
+    bound_by_low_rank,
     require_psd,
     spread_samples,
 )
@@ -27,13 +27,15 @@ def with_eigenvalues(values, rng):
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("rank", [0, 1, 30])
-def test_semidefinite_matrices_pass_whatever_their_rank_and_size(scale, rank, rng):
+def test_semidefinite_matrices_pass(scale, rank, rng):
+    """A product with its transpose passes at any rank and scale."""
     F = rng.normal(size=(50, rank))
     require_psd(scale * (F @ F.T))
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_a_negative_eigenvalue_is_named(scale, rng):
+def test_negative_eigenvalue_is_named(scale, rng):
+    """An eigenvalue that is more negative than rounding is refused with its size."""
     values = np.linspace(1.0, 2.0, 40)
     require_psd(scale * with_eigenvalues(np.append(values, -1e-8), rng))  # rounding, for all one knows
     K = scale * with_eigenvalues(np.append(values, -1e-3), rng)
@@ -41,7 +43,8 @@ def test_a_negative_eigenvalue_is_named(scale, rng):
         require_psd(K)
 
 
-def test_of_many_samples_some_are_tested():
+def test_some_of_many_samples_are_tested():
+    """2,000 of more samples are tested, spread over all."""
     assert len(np.unique(spread_samples(2500))) == 2000
     n = 250
     some = spread_samples(n, 200)
@@ -54,7 +57,8 @@ def test_of_many_samples_some_are_tested():
     require_psd(np.eye(n), 200)
 
 
-def test_samples_are_tested_like_matrices(rng):
+def test_kernels_of_samples_are_tested(rng):
+    """A kernel that is indefinite on the samples is refused; Mercer kernels pass."""
     X = rng.normal(size=(60, 4))
     for indefinite in (
         Kernel("sigmoid", coef0=-1.0),
@@ -72,7 +76,8 @@ def test_samples_are_tested_like_matrices(rng):
 
 
 @pytest.mark.parametrize("n", [20, 210])
-def test_asymmetry_is_refused_wherever_it_is(n):
+def test_asymmetry_is_refused(n):
+    """One entry that differs from its mirror is found, in the corner or the middle."""
     for i, j in ((0, n - 1), (n // 2, n // 2 + 1)):
         K = np.eye(n)
         K[i, j] = 1e-3
@@ -82,7 +87,8 @@ def test_asymmetry_is_refused_wherever_it_is(n):
     require_psd(K, 200)
 
 
-def test_values_that_are_not_finite_are_refused():
+def test_infinite_entries_are_refused():
+    """Entries are finite."""
     for value in (np.nan, np.inf, -np.inf):
         K = np.eye(4)
         K[1, 2] = K[2, 1] = value
@@ -90,7 +96,8 @@ def test_values_that_are_not_finite_are_refused():
             require_psd(K)
 
 
-def test_arrays_become_gram_matrices_and_gram_matrices_stay():
+def test_arrays_become_gram_matrices():
+    """A square array becomes a Gram matrix, and a Gram matrix stays."""
     K = np.eye(3)
     gram = as_gram(K)
     assert isinstance(gram, MatrixGram)
@@ -111,14 +118,15 @@ def test_arrays_become_gram_matrices_and_gram_matrices_stay():
         ({"name": "poly", "coef0": np.nan}, "coef0 must be finite"),
     ],
 )
-def test_a_kernel_that_is_none_is_refused(settings, message):
+def test_kernel_settings_are_checked(settings, message):
+    """An unknown kernel, or a width, degree or offset out of range, is refused."""
     with pytest.raises(ValueError, match=message):
         Kernel(**settings)
 
 
 @pytest.mark.parametrize("rank", [3, 8, 32])
 @pytest.mark.parametrize("least", [0.0, 2.0**-45, 2.0**-38, 2.0**-33])
-def test_the_psd_defect_is_never_understated(rank, least):
+def test_psd_defect_is_never_understated(rank, least):
     """Matrices whose entries are exact: vectors of plus and minus one, eigenvalues of few binary places."""
     n = 32
     H = hadamard(n).astype(float)
@@ -133,9 +141,9 @@ def test_the_psd_defect_is_never_understated(rank, least):
 
 
 @pytest.mark.parametrize("rank", [1, 2, 7])
-def test_the_psd_defect_counts_the_rounding_of_its_factor(rank, rng):
+def test_psd_defect_counts_rounding(rank, rng):
     """Nothing is left of a matrix of small whole numbers but that: no less than a unit for every product."""
     F = rng.integers(1, 4, (12, rank)).astype(float)
     K = F @ F.T
     unit = np.finfo(float).eps / 2
-    assert rank * unit * np.trace(K) <= _bound_by_low_rank(K) <= 30 * (rank + 4) * unit * np.trace(K)
+    assert rank * unit * np.trace(K) <= bound_by_low_rank(K) <= 30 * (rank + 4) * unit * np.trace(K)

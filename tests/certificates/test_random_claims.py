@@ -115,6 +115,7 @@ def drawn_multipliers(draw, program, W):
 # With these a wrong sign or factor of every part of the bound is found; 1600 programs more passed.
 @pytest.mark.parametrize("seed", [0, *[1, 102, 103, 135]])
 def test_no_bound_is_above_any_value(seed):
+    """No bound that drawn multipliers prove is above the value of any drawn point."""
     draw, compared = random.Random(seed), 0
     for _ in range(40):
         program = drawn_program(draw)

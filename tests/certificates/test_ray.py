@@ -40,24 +40,13 @@ def factors(outputs, costs, B=np.inf, rad=0.0):
         ([1.5, 4.0], [HARD, SOFT], 2.0, np.inf),  # down is not asked of hard margins
     ],
 )
-def test_the_factor_by_hand(outputs, costs, B, scale):
+def test_factor_by_hand(outputs, costs, B, scale):
+    """A short hard margin is made longer, an output beyond its bound shorter, if one factor does both."""
     assert factors(outputs, costs, B) == pytest.approx((scale, scale), rel=1e-14)
 
 
-def test_what_is_certain_and_what_may_be_enough():
-    """Outputs known to 0.1: the first factor serves the worst of them, the second the best."""
-    assert factors([0.5, 1.0], [HARD, SOFT], rad=0.1) == pytest.approx((1 / 0.4, 1 / 0.6))
-    assert factors([0.95, 1.0], [HARD, SOFT], rad=0.1) == pytest.approx((1 / 0.85, 1.0))
-    assert factors([4.0, 1.0], [SOFT, SOFT], 2.0, rad=0.1) == pytest.approx((2 / 4.1, 2 / 3.9))
-    assert factors([1.95, 1.0], [SOFT, SOFT], 2.0, rad=0.1) == pytest.approx((2 / 2.05, 1.0))
-    scale, _ = factors([0.3, 1.0], [HARD, SOFT], rad=1e-3)
-    assert scale * (0.3 - 1e-3) >= 1.0  # for certain, rounding included
-    scale, _ = factors([3.0, 1.0], [SOFT, SOFT], 0.7, rad=1e-3)
-    assert scale * (3.0 + 1e-3) <= 0.7
-
-
 @pytest.mark.parametrize("output", [0.3, 1.7, 2.9, 7.1])
-def test_rounding_takes_nothing_from_either_factor(output):
+def test_rounding_is_on_the_safe_side(output):
     """The first is on the safe side of the quotient of its numbers, the second on the other, and near it."""
     for rad in (0.0, 1e-3, 0.1):
         most, least = Fraction(output + rad), Fraction(output - rad)

@@ -30,7 +30,7 @@ def drawn(prices, form=np.array, seed=0, options=None):
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 @pytest.mark.parametrize("prices", PRICES)
-def test_values_and_slopes_of_the_two_programs(prices, form):
+def test_values_and_slopes_of_programs(prices, form):
     """Values are those of the two programs and slopes those of the dual."""
     _, X, y, caps, penalty, ascent = drawn(prices, form)
     lifted = np.column_stack([X, np.ones(N)])
@@ -53,56 +53,35 @@ def test_values_and_slopes_of_the_two_programs(prices, form):
         assert (values[1] - values[0]) / 2e-6 == pytest.approx(slope[i, k], abs=1e-6)
 
 
-@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@pytest.mark.parametrize("start", ["multipliers", "zeros", "faces"])
+@pytest.mark.parametrize("options", [
+    None, Options(max_factored=3), Options(max_first_features=1)
+], ids=["factorised", "conjugate gradients", "features added"])  # fmt: skip
 @pytest.mark.parametrize("prices", PRICES)
-def test_every_start_ends_at_the_optimum_of_the_program(prices, form):
-    """Multipliers and faces stay feasible, and begin from multipliers, from faces, or from zeros."""
-    rng, X, y, caps, penalty, ascent = drawn(prices, form)
-    start = ascent.dual
-    values = []
-    for turn in range(3):
-        if turn:
-            ascent = FixedAssignmentSolver(form(X), y, caps, penalty)
-        if turn == 2:
-            ascent.begin_at(penalty.enforce_signs(rng.normal(size=(K, M + 1))))
-        assert ascent.solve(1e-3)
-        assert ascent.solve(1e-11)
-        ascent.polish(Clock(None))
-        assert ascent.gap <= 1e-11
-        assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
-        assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
-        values += [ascent.dual, ascent.primal]
-    assert values == pytest.approx([values[0]] * 6, rel=1e-9)
-    assert values[0] > start
-
-
-@pytest.mark.parametrize("prices", PRICES)
-def test_conjugate_gradients_come_to_the_same(prices):
-    """Systems that are too large for a factorisation are solved by conjugate gradients."""
-    *_, ascent = drawn(prices)
+def test_every_start_ends_at_optimum(prices, options, start):
+    """From any start, by each way to solve the systems, the feasible point and multipliers are optimal."""
+    rng, X, y, caps, penalty, ascent = drawn(prices, sp.csr_array, options=options)
+    first = ascent.dual
+    if start != "multipliers":
+        ascent = FixedAssignmentSolver(X, y, caps, penalty, options)
+    if start == "faces":
+        W = penalty.enforce_signs(rng.normal(size=(K, M + 1)))
+        ascent.begin_at(W)
+        inside = y[:, None] * (X @ W[:, :-1].T + W[:, -1]) < 1.0
+        assert ascent.alpha.tolist() == np.where(inside, caps, 0.0).tolist()
+    assert ascent.solve(1e-3)
     assert ascent.solve(1e-10)
-    *_, other = drawn(prices, options=Options(max_factored=3))
-    assert other.solve(1e-10)
-    assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
+    ascent.polish(Clock(None))
+    assert ascent.gap <= 1e-10
+    assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
+    assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
+    assert ascent.dual == pytest.approx(ascent.primal, rel=1e-9)
+    assert ascent.dual > first
 
 
-@pytest.mark.parametrize("prices", PRICES)
-def test_features_outside_the_path_are_added_to_it(prices):
-    """A path of one feature, with others added as their weights are needed, ends at the same optimum."""
-    *_, ascent = drawn(prices)
-    assert ascent.solve(1e-10)
-    *_, other = drawn(prices, options=Options(max_first_features=1))
-    assert other.solve(1e-10)
-    assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
-    assert other.W == pytest.approx(ascent.W, abs=1e-5)
-
-
-def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
-    rng, X, y, caps, _, ascent = drawn("l1")
-    W = rng.normal(size=(K, M + 1))
-    ascent.begin_at(W)
-    inside = y[:, None] * (X @ W[:, :-1].T + W[:, -1]) < 1.0
-    assert ascent.alpha.tolist() == np.where(inside, caps, 0.0).tolist()
+def test_start_is_within_its_caps():
+    """Multipliers to begin from are clipped to the caps, or to narrower ones."""
+    *_, caps, _, ascent = drawn("l1")
     ascent.begin_from(np.full((N, K), 9.0), 0.5 * caps)
     assert ascent.alpha.tolist() == (0.5 * caps).tolist()
     ascent.begin_from(np.full((N, K), -9.0))
@@ -110,7 +89,8 @@ def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
     assert ascent.dual == 0.0
 
 
-def test_weights_of_rounding_are_zeros_in_the_faces():
+def test_weights_of_rounding_are_zeros():
+    """A weight whose pull cancels up to rounding is 0 in the faces."""
     X = np.array([[1.0, 0.1], [1.0, 0.2], [1.0, -0.3]])
     ascent = FixedAssignmentSolver(X, np.ones(3), np.ones((3, 1)), FacePenalty.of(2, signs={0: 1}))
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
@@ -119,12 +99,13 @@ def test_weights_of_rounding_are_zeros_in_the_faces():
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_badly_scaled_data_are_solved(prices):
+def test_badly_scaled_samples_are_solved(prices):
+    """Features of sizes from 1e-3 to 1e3 and large caps are solved to 1e-8."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, M)) * 10.0 ** np.array([-3.0, 0.0, 1.0, 3.0])
     y = np.where(X[:, 1] + rng.normal(size=60) > 0.0, 1.0, -1.0)
-    penalty, caps = FacePenalty.of(M, **PRICES[prices]), np.full((60, K), 100.0)
-    ascent = FixedAssignmentSolver(X, y, caps, penalty)
+    caps = np.full((60, K), 100.0)
+    ascent = FixedAssignmentSolver(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
     assert ascent.solve(1e-8)
     assert ascent.gap <= 1e-8
     assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
