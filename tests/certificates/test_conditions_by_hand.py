@@ -5,6 +5,8 @@ import pytest
 
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.projection import certify_projection
+from polyopt.polytope.projection import Question
+from polyopt.polytope.region import Rows
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -15,7 +17,8 @@ def test_projection_bound_is_least_parabola(seed):
     low, high = x - rng.uniform(0.0, 3.0, 8), x + rng.uniform(0.0, 3.0, 8)
     low[0], high[1] = -np.inf, np.inf
     b = 200.0 - g @ x
-    found = certify_projection(x, g[None], [b], z=x, face=[1.0], spread=unit, low=low, high=high)
+    question = Question.of(x, spread=unit, low=low, high=high)
+    found = certify_projection(question, Rows.of(g[None], [b]), x, [1.0])
     d = np.clip(-(unit**2) * g, low - x, high - x)
     least = (0.5 * d**2 / unit**2 + g * d).sum()
     assert found.dual_value <= 200.0 + least
@@ -34,9 +37,8 @@ def test_ray_excludes_points_by_its_level(g, level, reach):
     m = len(g)
     low, high = np.array([-1.0, -np.inf, -1.0])[:m], np.array([np.inf, 2.0, 1.0])[:m]
     normals, unit = [g, np.zeros(m)], np.array([2.0, 0.5, 1.0])[:m]
-    found = certify_projection(
-        np.zeros(m), normals, [level, 0.0], z=None, face=[1.0, -1.0], spread=unit, low=low, high=high
-    )
+    question = Question.of(np.zeros(m), spread=unit, low=low, high=high)
+    found = certify_projection(question, Rows.of(normals, [level, 0.0]), None, [1.0, -1.0])
     if reach is None:
         assert found.dual_value == 0.0
         assert "no ray" in found.note

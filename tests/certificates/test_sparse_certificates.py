@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.l0 import solve_l0_tree
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree import solve_l0_tree
 
 FEW = CrossEntropySettings(n_samples=20, max_iter=5)
 
