@@ -12,6 +12,7 @@ from helpers.methods import (
     certified,
     fitted,
     solvers_of,
+    usual,
 )
 
 from polyopt import Claim
@@ -32,6 +33,40 @@ def test_certificate_proves(case, data):
     assert certificate.claim not in (Claim.NONE, Claim.CONTRADICTION, Claim.INFEASIBLE)
     if case.solver == "exact":
         assert certificate.claim in (Claim.OPTIMAL, Claim.STATIONARY, Claim.SOLVERS_WORD)
+
+
+@by_case
+def test_solver_is_named(case):
+    """The solver asked for is the one that ran; two solvers of one method do not run the same algorithm."""
+    others = [fitted(Case(case.name, solver)) for solver in solvers_of(case.name) if solver != case.solver]
+    assert fitted(case).solver_ == case.solver
+    if not case.method.is_integer:  # whose programs are HiGHS's either way
+        assert fitted(case).solution_.solver not in {other.solution_.solver for other in others}
+
+
+@by_name
+def test_auto_is_one_of_the_solvers(name):
+    """The solver "auto" is one of the others, with its scores."""
+    machine, X = fitted(Case(name, "auto")), DATA["overlapping"].X
+    same = fitted(Case(name, machine.solver_))
+    assert machine.decision_function(X) == pytest.approx(same.decision_function(X), abs=1e-6)
+
+
+@by_name
+def test_pairs_of_classes(name):
+    """Multipliers of three classes name pairs, labels and samples; the certificate adds up the pairs'."""
+    machine, y = fitted(usual(name), "three classes"), DATA["three classes"].y
+    if not hasattr(machine, "estimators_"):
+        pytest.skip("its classes are one program")
+    parts = [part.certificate().primal_value for part in machine.estimators_]
+    assert machine.certificate().primal_value == pytest.approx(sum(parts))
+    assert machine.pairs_ == [(0, 1), (0, 2), (1, 2)]
+    duals = machine.duals_.query("sample >= 0")
+    assert set(duals["pair"]) == {"0 vs 1", "0 vs 2", "1 vs 2"}
+    assert (duals["label"] == y[duals["sample"]]).all()
+    for first, second in machine.pairs_:
+        own = duals[duals["pair"] == f"{first} vs {second}"]
+        assert set(own["sample"]) == {*np.flatnonzero((y == first) | (y == second))}
 
 
 @by_case
