@@ -14,7 +14,7 @@ from polyopt import Claim, FacePenalty, certify_cpm, sensitivities
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
 from polyopt.base.progress import records_to
 from polyopt.cpm import integer
-from polyopt.cpm.certificate_restricted import certify_cpm_integer
+from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_subset
 from polyopt.cpm.solve import Settings, solve_cpm
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -70,6 +70,14 @@ def test_dual_solver_finds_few_features(strip, few):
     thin = machine.set_params(solver="dual", sgd__feature_scale=0.5).fit(sp.csr_array(2 * X), y)
     assert thin.solution_.objective == pytest.approx(few.solution_.objective, rel=1e-2)
     assert thin.certificate(1e-3).claim is Claim.STATIONARY
+
+
+def test_face_of_too_many_features_proves_nothing(strip, few):
+    """A face with one more feature than allowed is infeasible, and with as many it is not."""
+    W, y = few.solution_["W"].astype(float), np.where(strip[1] == "out", 1.0, -1.0)
+    W[0, np.flatnonzero(W[0, :-1] == 0)[0]] = 1e-3
+    found = [certify_cpm_subset(strip[0], y, 2.0, W=W, max_features=s).claim for s in (1, 2)]
+    assert found == [Claim.NONE, Claim.SUBOPTIMAL_BY]
 
 
 @pytest.mark.parametrize("max_features", [5, 50])

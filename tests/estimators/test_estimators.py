@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 
 from formulations.language.toy_data import two_blobs
-from polyopt import SVM, Claim, RelativeMarginMachine, SigmaSVM
+from polyopt import SVM, Claim, OneNormSVM, RelativeMarginMachine, SigmaSVM
 
 RMM = RelativeMarginMachine
 MACHINES = {"svm": SVM(), "sigma-svm": SigmaSVM(D=0.7), "rmm": RMM(B=1.2)}
@@ -171,6 +171,17 @@ def test_multipliers_make_the_machine(blobs):
     held = duals[duals["state"] == "held at +B"]
     assert len(held) >= 1
     assert held["output"].to_numpy() == pytest.approx(1.3, abs=1e-6)
+
+
+def test_states_follow_outputs():
+    """A one-norm SVM's samples are inside, on or beyond the margin by y f - 1, to 1e-6."""
+    X, y = DATA["overlapping"].X, DATA["overlapping"].y
+    margin = OneNormSVM(kernel="linear").fit(X, y).duals_.query("row == 'margin'")
+    excess = y[margin["sample"]] * margin["output"].to_numpy() - 1.0
+    sides = np.where(np.abs(excess) <= 1e-6, 0, np.sign(excess))
+    words = {-1: "inside the margin", 0: "on the margin", 1: "beyond the margin"}
+    assert margin["state"].tolist() == [words[side] for side in sides]
+    assert set(sides) == {-1, 0, 1}
 
 
 def test_history_closes_the_gap(blobs):

@@ -19,7 +19,7 @@ NAMES = ["age", "weight", "height", "an exceedingly long name of a feature\x1b",
 RNG = np.random.default_rng(3)
 RAW = RNG.normal(size=(90, 5)) * [10.0, 1.0, 0.1, 2.0, 5.0] + [50.0, 0.0, 1.7, 0.0, 70.0]
 Y = np.where(np.abs((RAW[:, 0] - 50.0) / 10.0) + 0.5 * RAW[:, 1] > 0.8, "out", "in")
-X = pd.DataFrame((RAW - RAW.mean(axis=0)) / RAW.std(axis=0), columns=NAMES)
+X = pd.DataFrame((RAW - RAW.mean(axis=0)) / RAW.std(axis=0) * [1.0, 0.5, 2.0, 1.0, 3.0], columns=NAMES)
 MACHINES = {
     "one": ConvexPolytopeMachine(3, solver="sgd", inside_label="in", random_state=0),
     "inside out": SPLA1(2, n_init=1, random_state=0, inside_label="in"),
@@ -48,6 +48,7 @@ def test_terms_add_up(named, i):
     assert e.base + sum(term.amount for term in e.terms) == pytest.approx(e.score)
     assert e.score == pytest.approx(e.active_face.w @ x + e.active_face.b)
     assert len(e.terms) == len(NAMES)
+    assert e.margin == pytest.approx(e.score / np.linalg.norm(e.active_face.w * X.to_numpy().std(axis=0)))
     if name != "of probabilities":
         sign = 1.0 if e.model.labels[1] == machine.classes_[1] else -1.0
         assert sign * machine.decision_function(X.iloc[[i]])[0] == pytest.approx(e.score)
