@@ -61,6 +61,7 @@ def test_way_out_is_the_nearest(named, i):
     e, x = machine.explain(X.iloc[i]), X.iloc[i].to_numpy()
     spread, way = e.model.spread, e.counterfactual
     assert np.linalg.norm((way.nearest.point - x) / spread) == pytest.approx(way.distance)
+    assert np.linalg.norm([change.amount for change in way.changes]) == pytest.approx(way.distance)
     steps = np.random.default_rng(0).normal(size=(400, 5))
     steps *= 0.999 * way.distance / np.linalg.norm(steps, axis=1)[:, None]
     assert (e.model.scores(x + steps * spread) > 0.0).all() == e.is_beyond

@@ -79,14 +79,15 @@ def test_max_iter_caps_iterations(case, options):
     whole = fitted(case, options, LARGE)
     assert whole.solution_.status is not Status.ITERATION_LIMIT
     assert whole.n_iter_ == sum(iterations_of_starts(whole))
-    for max_iter in (1, 3):
+    one_less = max(1, max(iterations_of_starts(whole)) - 1)
+    for max_iter in (1, one_less):
         machine = fitted(case, options, max_iter)
         starts = iterations_of_starts(machine)
         assert max(starts) <= max_iter
         assert machine.n_iter_ == sum(starts)
         limited = machine.solution_.status is Status.ITERATION_LIMIT
         assert not limited or max(starts) == max_iter
-        if len(starts) == 1 and whole.n_iter_ > max_iter:
+        if max_iter == 1 and len(starts) == 1 and whole.n_iter_ > 1:
             assert limited
 
 
