@@ -90,20 +90,21 @@ def test_claim_is_accepted(case, data, tmp_path, capsys):
     assert checker.main([str(claim), str(samples)]) == 0, capsys.readouterr().out
 
 
-@by_name
+@by_case
 @by_data
-def test_solvers_of_a_convex_program_agree(name, data):
-    """With one face each program is convex: no solver's bound is above another's value."""
-    found = [certified(Case(name, solver), data, n_faces=1) for solver in solvers_of(name)]
-    exact = certified(Case(name, "exact"), data, n_faces=1)
-    for certificate in found:
-        assert_true_bounds(certificate, exact)
+def test_solvers_of_a_convex_program_agree(case, data):
+    """With one face each program is convex: no bound is above the exact value, and gaps are below 1 %."""
+    certificate = certified(case, data, n_faces=1)
+    assert_true_bounds(certificate, certified(Case(case.name, "exact"), data, n_faces=1))
+    heuristics = {"batch", "online", "ce", "one-norm"}  # perceptrons and searches, whose runs settle anywhere
+    assert case.solver in heuristics or certificate.relative_gap <= 1e-2
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if METHODS[name].proving])
 @by_data
 def test_global_optimum_is_the_lowest(name, data):
-    """No solver's point is below the bound of the solver that proves the optimum."""
+    """No solver's point is below the bound of the solver that proves the optimum, or states it."""
     proven = certified(Case(name, METHODS[name].proving), data)
+    assert proven.claim in (Claim.OPTIMAL, Claim.SOLVERS_WORD)
     for solver in solvers_of(name):
         assert certified(Case(name, solver), data).primal_value >= proven.dual_value - 1e-9
