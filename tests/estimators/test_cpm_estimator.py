@@ -247,3 +247,9 @@ def test_inside_label_is_of_two_classes():
     """The class inside is chosen among two classes, and not among three."""
     with pytest.raises(ValueError, match="inside_label=1 needs two classes, but there are 3"):
         CPM(inside_label=1).fit(X, np.arange(40) % 3)
+
+
+def test_cost_out_of_scale_is_an_error():
+    """If a cost is so large that no solver returns a point, the error says what to do."""
+    with pytest.raises(RuntimeError, match=r"no solver returned a point.*solver='sgd'"):
+        CPM(C=1e60, loss="max").fit(X, Y)

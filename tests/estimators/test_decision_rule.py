@@ -96,7 +96,7 @@ def test_explanations_decide_ties_alike(square):
 
 
 MACHINES = {name: usual(name).make() for name in NAMES} | {
-    "two sides": ConvexPolytopeMachine(2, inside_label="both", solver="sgd", max_iter=9, random_state=0),
+    "two sides": ConvexPolytopeMachine(2, inside_label="both", n_init=1, random_state=0),
 }
 
 

@@ -283,6 +283,7 @@ def test_degenerate_data_are_solved(trouble, seed, kernel, machine, C):
 LARGE = np.zeros((20_001, 1))
 KERNEL_REFUSALS = {
     "sigmoid": (SVM(kernel="sigmoid", gamma=0.4), two_blobs(seed=0)[0] / 5, "positive semidefinite"),
+    "interior point of a kernel": (SVM(solver="interior-point"), IRIS, "works on linear features"),
     "sparse Gram matrix": (SVM(kernel="precomputed"), sp.csr_matrix(IRIS @ IRIS.T), "[Ss]parse"),
     "20001 samples, exact": (
         SVM(solver="exact"),
