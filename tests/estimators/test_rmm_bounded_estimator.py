@@ -66,17 +66,6 @@ def test_further_bounds_may_have_a_price(solver, bound_training):
 
 
 @by_kernel
-@pytest.mark.parametrize("solver", ["auto", "exact"])
-def test_bounded_samples_change_nothing(kernel, solver):
-    """Samples that are bounded already, once or several times, leave the machine as it is."""
-    points = np.random.default_rng(0).normal(size=(30, 3)) + X.mean(axis=0)
-    expected = machine(kernel, solver=solver).fit(X, Y).decision_function(points)
-    for U, training in ((X, True), (np.repeat(X[:2], 5, axis=0), True), (X, False)):
-        same = machine(kernel, solver=solver).fit(X, Y, X_bounded=U, bound_training=training)
-        assert same.decision_function(points) == pytest.approx(expected, abs=2e-5)
-
-
-@by_kernel
 @pytest.mark.parametrize("bound", [np.inf, 1e3])
 def test_further_samples_do_not_count_without_bound(kernel, bound):
     """Where no bound holds the machine it is the SVM, and so is the bound on its error."""
