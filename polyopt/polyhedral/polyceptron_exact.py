@@ -142,7 +142,10 @@ def solve_polyceptron_global(
     point = problem.without_idle_faces(point)
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
-    tell(record)
+    try:
+        tell(record)
+    except KeyboardInterrupt:
+        status = interrupted()
     if point.objective - bound <= tol * point.objective:
         status = Status.SOLVED
     elif status not in (Status.TIME_LIMIT, Status.INTERRUPTED):

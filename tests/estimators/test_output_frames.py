@@ -1,81 +1,55 @@
 """The output container that scikit-learn is set to changes neither a fit nor an answer."""
 
-from __future__ import annotations
-
-import warnings
-
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
-from polyopt import (
-    ConvexPolytopeMachine,
-    Hinges,
-    LogisticSearch,
-    Model,
-    load_model,
-    save_model,
-)
+from polyopt import ConvexPolytopeMachine, Hinges, LogisticSearch, Model, load_model, save_model
 from polyopt.compare.data import scaler_for
 from polyopt.datasets import fit_preparation, read_csv
 
-pd = pytest.importorskip("pandas")
-pytest.importorskip("polars")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({"a": RNG.normal(size=80), "b": RNG.choice(["x", "y"], 80), "c": RNG.normal(size=80)})
+NUMBERS = TABLE[["a", "c"]]
+Y = np.where(TABLE.a + (TABLE.b == "x") > 0.0, "yes", "no")
+MACHINE = ConvexPolytopeMachine(n_faces=2, solver="sgd", max_iter=9, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-@pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(0)
-    return pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(["x", "y"], 80), "c": rng.normal(size=80)})
-
-
-@pytest.fixture(scope="module")
-def y(table):
-    return np.where(table.a + (table.b == "x") > 0.0, "yes", "no")
-
-
-def machine():
-    return ConvexPolytopeMachine(n_faces=2, random_state=0)
-
-
-def command_steps(table, y, folder):
+def command_steps(folder):
     """The steps of ``polyopt fit``: impute, encode, scale."""
-    gaps = table.assign(label=y)
+    gaps = TABLE.assign(label=Y)
     gaps.loc[3, "a"] = gaps.loc[5, "b"] = None
     gaps.to_csv(folder / "table.csv", index=False)
     found = read_csv(folder / "table.csv", categorical="all", impute="median")
     prepared, preparation = fit_preparation(found)
     scaler = scaler_for(prepared.X, prepared.feature_names)
-    fitted = machine().fit(scaler.transform(prepared.X), prepared.y)
+    machine = MACHINE.fit(scaler.transform(prepared.X), prepared.y)
     steps = [("prepare", preparation), ("scaler", scaler)]
-    model = Model.of(fitted, steps, feature_names=found.feature_names, target="label", method="cpm")
+    model = Model.of(machine, steps, feature_names=found.feature_names, target="label", method="cpm")
     save_model(model, folder / "model")
-    return load_model(folder / "model").predict(table)
+    return load_model(folder / "model").predict(TABLE)
 
 
-def hinges(table, y, folder):
-    return make_pipeline(Hinges(2), machine()).fit(table[["a", "c"]], y).predict(table[["a", "c"]])
+def hinges(folder):
+    return make_pipeline(Hinges(2), MACHINE).fit(NUMBERS, Y).predict(NUMBERS)
 
 
-def search(table, y, folder):
-    found = LogisticSearch(cv=2, n_knots=2, max_faces=1)
-    return found.fit(table[["a", "c"]], y).predict(table[["a", "c"]])
+def search(folder):
+    return LogisticSearch(cv=2, n_knots=2, max_faces=1).fit(NUMBERS, Y).predict(NUMBERS)
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 @pytest.mark.parametrize("run", [command_steps, hinges, search])
-def test_the_kind_of_output_changes_nothing(table, y, tmp_path, run, output):
+def test_container_of_outputs_changes_nothing(tmp_path, run, output):
     """Labels are those of the default configuration, and nothing warns of names."""
-    wanted = run(table, y, tmp_path)
+    pytest.importorskip(output)
+    expected = run(tmp_path)
     with sklearn.config_context(transform_output=output):
-        assert (run(table, y, tmp_path) == wanted).all()
+        assert (run(tmp_path) == expected).all()

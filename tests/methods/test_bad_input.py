@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.methods import NAMES as METHOD_NAMES
-from helpers.methods import Case, fitted
+from helpers.methods import fitted, usual
 from sklearn.utils.multiclass import unique_labels
 
 import polyopt
@@ -212,7 +212,7 @@ REFUSED = {
 @pytest.mark.parametrize(("samples", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_prediction_is_refused(name, samples, sentence):
     """A fitted machine refuses samples that it cannot score, with a sentence that says why."""
-    machine = fitted(Case(name, "auto"))
+    machine = fitted(usual(name))
     for answer in (machine.predict, machine.decision_function):
         with pytest.raises(ValueError, match=sentence):
             answer(samples)
@@ -282,7 +282,7 @@ def test_labels_of_one_kind_are_taken(labels, as_list):
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_masked_array_without_gaps_is_taken(name):
     """A masked array without masked entries gives the same machine as its data."""
-    machine = Case(name, "auto").make()
+    machine = usual(name).make()
     expected = machine.fit(X, Y, sample_weight=np.ones(12)).decision_function(X)
     machine.fit(np.ma.array(X), np.ma.array(Y), sample_weight=np.ma.array(np.ones(12)))
     assert np.array_equal(machine.decision_function(np.ma.array(X)), expected)

@@ -49,23 +49,27 @@ def test_stopped_at_once(case, data):
 
 
 @by_case
-@pytest.mark.parametrize("record", [2, 3])
+@pytest.mark.parametrize("record", [2, 3, None], ids=["second", "third", "last"])
 def test_ctrl_c_in_solver(case, record):
-    """Ctrl-C when the solver has told of two iterates, or three, leaves its best point."""
-    told = []
+    """Ctrl-C when the solver has told of two iterates, three or the last, leaves its best point."""
+    whole, told = [], []
 
     def interrupt(state):
         told.append(state)
-        if len(told) == record:
+        if len(told) == (record or len(whole)):
             raise KeyboardInterrupt
 
-    with records_to(interrupt), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        machine = case.make(n_faces=1).fit(DATA["overlapping"].X, DATA["overlapping"].y)
+        if record is None:
+            with records_to(whole.append):
+                case.make(n_faces=1).fit(DATA["overlapping"].X, DATA["overlapping"].y)
+        with records_to(interrupt):
+            machine = case.make(n_faces=1).fit(DATA["overlapping"].X, DATA["overlapping"].y)
     assert_point_is_kept(case, machine, "overlapping")
     if machine.solution_.status is not Status.INTERRUPTED:  # it was over by then
-        whole = fitted(case, n_faces=1)
-        assert machine.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-9)
+        expected = fitted(case, n_faces=1).solution_.objective
+        assert machine.solution_.objective == pytest.approx(expected, rel=1e-9)
 
 
 @by_case

@@ -1,14 +1,9 @@
 """Models in files: what they hold, what they say, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -17,53 +12,58 @@ import skops.io
 from helpers.commands import run, small_table, worked
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import polyopt
-from polyopt import ConvexPolytopeMachine
+from polyopt import SVM, ConvexPolytopeMachine, LogisticPolytopes
 from polyopt.datasets import Dataset
-from polyopt.margin.svm import SVM
 from polyopt.models import Model, facts_of_fit, load_model, save_model
 from polyopt.models.model import digest
 
-
-def points():
-    """Samples of two classes, eight of each."""
-    rng = np.random.default_rng(0)
-    return np.round(rng.normal(size=(16, 2)) + 1.5 * np.repeat([0, 1], 8)[:, None], 3)
+X = np.round(np.random.default_rng(0).normal(size=(16, 2)) + 1.5 * np.repeat([0, 1], 8)[:, None], 3)
+Y = np.repeat([0, 1], 8)
 
 
-@cache
-def kept():
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
     """The bytes of a saved model."""
-    machine = ConvexPolytopeMachine(n_init=1, random_state=0).fit(points(), np.repeat([0, 1], 8))
-    with TemporaryDirectory() as folder:
-        save_model(
-            Model.of(machine.without_data(), [("scaler", StandardScaler().fit(points()))]), f"{folder}/m"
-        )
-        return (Path(folder) / "m").read_bytes()
+    path = tmp_path_factory.mktemp("kept") / "m.skops"
+    pipeline = make_pipeline(StandardScaler(), ConvexPolytopeMachine(2, n_init=1, random_state=0)).fit(X, Y)
+    save_model(Model.of(pipeline).without_data(), path)
+    return path.read_bytes()
 
 
-def test_the_model_of_wdbc_is_small_and_says_what_was_proven(tmp_path):
+def test_model_of_wdbc_is_small(tmp_path):
+    """A model without data is small, and says what was fitted and what was proven of it."""
     path = tmp_path / "m.skops"
     said = worked("fit", "wdbc", "--method", "cpm", "--set", "max_iter=5", "--out", path)
     assert path.stat().st_size < 20_000
     assert "kB), without the training data" in said
     assert "--keep-data" in said
     facts, shown = load_model(path).facts, " ".join(worked("info", path).split())
-    assert facts["claim"]["sentence"] in " ".join(said.split())
-    assert facts["claim"]["primal"] - facts["claim"]["bound"] == facts["claim"]["gap"]
+    claim = facts["claim"]
+    assert claim["sentence"] in " ".join(said.split())
+    assert claim["primal"] - claim["bound"] == claim["gap"]
     assert facts["data"]["samples"] == 569
     assert facts["versions"]["polyopt"] == polyopt.__version__
     assert facts["parameters"]["max_iter"] == 5
+    steps = "scaler StandardScaler, machine ConvexPolytopeMachine"
+    size = f"size {path.stat().st_size / 1000:.1f} kB"
     for text in (
-        facts["claim"]["sentence"], "n features 30", "(30 in all)", "holds data no", "max_iter 5",
-        "scaler StandardScaler, machine ConvexPolytopeMachine", f"size {path.stat().st_size / 1000:.1f} kB",
-    ):  # fmt: skip
+        claim["sentence"],
+        "n features 30",
+        "(30 in all)",
+        "holds data no",
+        "max_iter 5",
+        steps,
+        size,
+    ):
         assert text in shown
 
 
-def test_keep_data_keeps_what_certificates_need(tmp_path):
+def test_kept_data_prove_again(tmp_path):
+    """With --keep-data the file has what certificates and multipliers need; without, a sentence says so."""
     table, whole, light = small_table(tmp_path), tmp_path / "whole.skops", tmp_path / "light.skops"
     said = worked("fit", table, "--method", "svm-rbf", "--out", whole, "--keep-data")
     assert "with the training data" in said
@@ -90,52 +90,55 @@ def test_info_prints_text_as_text(tmp_path):
 
 
 def test_info_says_what_is_not_known(tmp_path):
-    """A machine that is saved from Python has no facts of its fit."""
+    """A machine that is saved from Python has no facts of its fit, but may have probabilities."""
     path = tmp_path / "m.skops"
-    save_model(SVM().fit(points(), np.repeat([0, 1], 8)), path)
-    assert "not known: the model was saved without the facts of its fit" in worked("info", path)
-    assert "interrupted" not in worked("info", path)
+    save_model(LogisticPolytopes(n_faces=1).fit(X, Y), path)
+    said = worked("info", path)
+    assert "not known: the model was saved without the facts of its fit" in said
+    assert "interrupted" not in said
+    assert "probabilities the model's own" in " ".join(said.split())
 
 
-def test_the_digest_is_of_the_data():
-    X, y = points(), np.repeat([0, 1], 8)
-    data = Dataset("a", X, y, ("0", "1"), ("a", "b"))
+def test_digest_is_of_the_data():
+    """The digest changes with samples, labels or features' names, and not with storage or title."""
+    data = Dataset("a", X, Y, ("0", "1"), ("a", "b"))
+    others = [replace(data, X=X + 1e-9), replace(data, y=1 - Y), replace(data, feature_names=("a", "c"))]
     assert digest(data) == digest(replace(data, name="b", X=X.copy(order="F")))
-    others = [
-        replace(data, X=X + 1e-9),
-        replace(data, y=1 - y),
-        replace(data, feature_names=("a", "c")),
-    ]
     assert len({digest(other) for other in [data, *others]}) == 4
 
 
-def test_a_whole_pipeline_is_saved(tmp_path):
-    rng = np.random.default_rng(1)
-    X = np.empty((40, 3), dtype=object)
-    X[:, 0], X[:, 1] = rng.normal(size=40), rng.normal(size=40)
-    X[:, 2] = rng.choice(["red", "green"], 40)
-    X[3, 1] = np.nan
-    y = (X[:, 0] + (X[:, 2] == "red") > 0.5).astype(int)
+def test_whole_pipeline_is_saved(tmp_path, rng):
+    """Imputers, encoders and scalers are saved with the machine, and their columns have names."""
+    cells = np.empty((40, 3), dtype=object)
+    cells[:, :2], cells[:, 2] = rng.normal(size=(40, 2)), rng.choice(["red", "green"], 40)
+    y = (cells[:, 0] + (cells[:, 2] == "red") > 0.5).astype(int)
+    cells[3, 1] = np.nan
     encoder = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
     parts = [("numbers", SimpleImputer(), [0, 1]), ("text", encoder, [2])]
-    prepare = ColumnTransformer(parts, verbose_feature_names_out=False).fit(X)
-    scaler = StandardScaler().fit(prepare.transform(X))
-    machine = SVM(kernel="linear").fit(scaler.transform(prepare.transform(X)), y)
-    model = Model.of(
-        machine.without_data(), [("prepare", prepare), ("scaler", scaler)],
-        feature_names=["p", "q", "colour"], target="y", method="svm",
-    )  # fmt: skip
-    save_model(model, tmp_path / "m.skops")
+    prepare = ColumnTransformer(parts, verbose_feature_names_out=False)
+    pipeline = make_pipeline(prepare, StandardScaler(), SVM(kernel="linear")).fit(cells, y)
+    model = Model.of(pipeline, feature_names=["p", "q", "colour"], target="y", method="svm")
+    save_model(model.without_data(), tmp_path / "m.skops")
     again = load_model(tmp_path / "m.skops")
-    np.testing.assert_array_equal(again.predict(X), machine.predict(scaler.transform(prepare.transform(X))))
+    np.testing.assert_array_equal(again.predict(cells), pipeline.predict(cells))
     assert again.n_features == 3
     assert again.raw_units.names == ["p", "q", "colour_green", "colour_red"]
+
+
+def test_facts_are_plain():
+    """The facts of a fit are what JSON holds, numbers of numpy too."""
+    machine = SVM(kernel="rbf", C=np.float64(2.0)).fit(X, Y)
+    facts = facts_of_fit(machine, Dataset("a", X, Y, ("0", "1")), machine.certificate())
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["parameters"]["C"] == 2.0
+    assert facts["status"] == [str(machine.solution_.status)]
 
 
 # -- what is refused -------------------------------------------------------------------------------
 
 
-def refused(path, message):
+def refused(path, message=""):
+    """Every command that reads a model refuses it in one line."""
     for command in (("info", path), ("predict", path, "wdbc"), ("rules", path)):
         done = run(*command)
         assert done.exit_code == 2
@@ -144,16 +147,39 @@ def refused(path, message):
         assert message in done.output
 
 
-def test_damaged_files_are_named_in_a_sentence(tmp_path):
-    """Cut, overwritten at any place, or emptied: never a traceback, and never another exit status."""
-    whole, path = kept(), tmp_path / "m.skops"
-    rng = np.random.default_rng(0)
-    for number in range(60):
-        damaged = bytearray(whole)
-        if number % 3 == 0:
-            damaged = damaged[: int(rng.integers(len(whole)))]
+def rewritten(whole, path, change=lambda schema: schema, **members):
+    """A saved model with another schema, and more members."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, change(content) if name == "schema.json" else content)
+        for name, content in members.items():
+            new.writestr(name, content)
+    return path
+
+
+def with_node(whole, path, node, **members):
+    """A saved model with one more node in its schema, which nothing else reads, and members."""
+
+    def change(content):
+        schema = json.loads(content)
+        schema["content"]["more"] = node
+        schema["key_types"]["content"].append(schema["key_types"]["content"][0])
+        return json.dumps(schema)
+
+    return rewritten(whole, path, change, **members)
+
+
+@pytest.mark.parametrize("damage", ["cut", "one byte", "21 bytes"])
+def test_damaged_file_is_named(kept, tmp_path, damage):
+    """Cut or overwritten at any place: never a traceback, and never another exit status."""
+    path, rng = tmp_path / "m.skops", np.random.default_rng(0)
+    for _ in range(15):
+        damaged = bytearray(kept)
+        if damage == "cut":
+            damaged = damaged[: int(rng.integers(len(kept)))]
         else:
-            for place in rng.integers(len(whole), size=1 + 20 * (number % 3 - 1)):
+            for place in rng.integers(len(kept), size=int(damage.split()[0].replace("one", "1"))):
                 damaged[place] ^= int(rng.integers(1, 256))
         path.write_bytes(bytes(damaged))
         done = run("info", path)
@@ -164,79 +190,66 @@ def test_damaged_files_are_named_in_a_sentence(tmp_path):
             assert done.output.count("\n") == 1
 
 
-def rewritten(path, change):
-    """A saved model with another schema."""
-    with zipfile.ZipFile(io.BytesIO(kept())) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            new.writestr(name, change(content) if name == "schema.json" else content)
-    return path
+CLASSES = {
+    "hostile": (
+        [(b'"StandardScaler"', b'"Popen"'), (b'"sklearn.preprocessing._data"', b'"subprocess"')],
+        "is refused: it holds subprocess.Popen, which no model needs",
+    ),
+    "of another version": (
+        [(b'"ConvexPolytopeMachine"', b'"SoftRelativeMarginMachine"')],
+        "was saved by another polyopt, as it holds polyopt.cpm.estimator.SoftRelativeMarginMachine",
+    ),
+}
 
 
-def test_hostile_types_are_refused_unmade(tmp_path):
-    path = rewritten(
-        tmp_path / "m.skops",
-        lambda schema: schema.replace(b'"StandardScaler"', b'"Popen"', 1).replace(
-            b'"sklearn.preprocessing._data"', b'"subprocess"', 1
-        ),
-    )
-    refused(path, "is refused: it holds subprocess.Popen, which no model needs")
+@pytest.mark.parametrize(("names", "sentence"), CLASSES.values(), ids=CLASSES)
+def test_other_classes_are_refused(kept, tmp_path, names, sentence):
+    """A file of a class that no model needs, or that this version does not have, makes no object."""
+
+    def change(schema):
+        for own, other in names:
+            schema = schema.replace(own, other, 1)
+        return schema
+
+    refused(rewritten(kept, tmp_path / "m.skops", change), sentence)
 
 
-def test_a_class_that_is_not_here_is_named(tmp_path):
-    """A file of a class that this version does not have is refused by its name."""
-    path = rewritten(
-        tmp_path / "m.skops",
-        lambda schema: schema.replace(b'"ConvexPolytopeMachine"', b'"SoftRelativeMarginMachine"'),
-    )
-    refused(path, "was saved by another polyopt, as it holds polyopt.cpm.estimator.SoftRelativeMarginMachine")
-
-
-def test_what_would_fill_the_memory_is_refused(tmp_path):
+def test_file_that_fills_the_memory(tmp_path):
+    """A small file of 80 MB of blanks is refused before it is unpacked."""
     path = tmp_path / "m.skops"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", b" " * 80_000_000)
     refused(path, "it would grow from")
 
 
-def test_other_versions_and_other_contents_are_named(tmp_path):
-    path = tmp_path / "m.skops"
-    for version in ("version 2", "version 9"):
-        skops.io.dump({"format": f"polyopt model, {version}"}, path)
-        refused(path, f"was saved by another polyopt (polyopt model, {version}): fit the model again")
-    skops.io.dump({"format": "polyopt model, version 3", "about": "{", "pipeline": None}, path)
-    refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
-    about = json.dumps({"feature_names": None, "target": 0, "method": "svm", "facts": {}})
-    skops.io.dump({"format": "polyopt model, version 3", "about": about, "pipeline": StandardScaler()}, path)
-    refused(path, "its parts are not those of a model")
-    pipeline = Model.of(SVM(), method="svm").pipeline
-    skops.io.dump({"format": "polyopt model, version 3", "about": about, "pipeline": pipeline}, path)
-    refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
+ABOUT = json.dumps({"feature_names": None, "target": 0, "method": "svm", "facts": {}})
+FOREIGN = "is not a model saved by 'polyopt fit', or it is damaged"
+CONTENTS = {
+    "version 2": (
+        {"format": "polyopt model, version 2"},
+        "by another polyopt (polyopt model, version 2): fit",
+    ),
+    "version 9": (
+        {"format": "polyopt model, version 9"},
+        "by another polyopt (polyopt model, version 9): fit",
+    ),
+    "no text": ({"format": "polyopt model, version 3", "about": "{", "pipeline": None}, FOREIGN),
+    "no pipeline": (
+        {"format": "polyopt model, version 3", "about": ABOUT, "pipeline": StandardScaler()},
+        "its parts are not those of a model",
+    ),
+    "number as a name": (
+        {"format": "polyopt model, version 3", "about": ABOUT, "pipeline": Model.of(SVM()).pipeline},
+        FOREIGN,
+    ),
+}
 
 
-def test_facts_are_plain(tmp_path):
-    X, y = points(), np.repeat([0, 1], 8)
-    machine = SVM(kernel="rbf", C=np.float64(2.0)).fit(X, y)
-    facts = facts_of_fit(machine, Dataset("a", X, y, ("0", "1")), machine.certificate())
-    assert json.loads(json.dumps(facts)) == facts
-    assert facts["parameters"]["C"] == 2.0
-    assert facts["status"] == [str(machine.solution_.status)]
-
-
-def rewritten_with(path, node, **members):
-    """A saved model with one more node and members; nothing else reads them."""
-    with zipfile.ZipFile(io.BytesIO(kept())) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "schema.json":
-                schema = json.loads(content)
-                schema["content"]["more"] = node
-                schema["key_types"]["content"].append(schema["key_types"]["content"][0])
-                content = json.dumps(schema)
-            new.writestr(name, content)
-        for name, content in members.items():
-            new.writestr(name, content)
-    return path
+@pytest.mark.parametrize(("content", "sentence"), CONTENTS.values(), ids=CONTENTS)
+def test_other_contents_are_refused(tmp_path, content, sentence):
+    """Another version, and other parts than a model's, are named."""
+    skops.io.dump(content, tmp_path / "m.skops")
+    refused(tmp_path / "m.skops", sentence)
 
 
 def node_of(kind, form, **parts):
@@ -289,39 +302,43 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_nodes_are_refused_in_a_sentence(tmp_path, name):
+def test_hostile_nodes_are_refused(kept, tmp_path, name):
     """Neither a crash nor a traceback, and nothing is run."""
     run_by_pickle = f"cos\nsystem\n(S'touch {tmp_path / 'made'}'\ntR.".encode()
-    path = rewritten_with(tmp_path / "m.skops", HOSTILE[name], pickle=run_by_pickle)
-    refused(path, "")
+    refused(with_node(kept, tmp_path / "m.skops", HOSTILE[name], pickle=run_by_pickle))
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("shape", [(10**15,), (2**40, 2**40), (-5,), (0, 2**62)])
-def test_arrays_of_impossible_shapes_are_refused(tmp_path, shape):
+@pytest.mark.parametrize("shape", [(10**15,), (2**40, 2**40), (-5,), (0, 2**62)], ids=str)
+def test_impossible_shapes_are_refused(kept, tmp_path, shape):
+    """An array's header with a shape that no memory has is a sentence."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
-    refused(rewritten_with(tmp_path / "m.skops", array_in("a.npy"), **{"a.npy": header.getvalue()}), "")
+    refused(with_node(kept, tmp_path / "m.skops", array_in("a.npy"), **{"a.npy": header.getvalue()}))
 
 
-@pytest.mark.parametrize(
-    "schema", ["[]", "3", "{", "null", "[" * 100_000, b"\xff\xfe\x00", '{"protocol": 3}']
-)
-def test_schemas_that_are_none_are_refused(tmp_path, schema):
-    refused(rewritten(tmp_path / "m.skops", lambda _: schema), "")
+SCHEMAS = ["[]", "3", "{", "null", "[" * 100_000, b"\xff\xfe\x00", '{"protocol": 3}']
 
 
-def test_an_object_within_itself_is_no_endless_one(tmp_path):
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: repr(schema[:15]))
+def test_other_schemas_are_refused(kept, tmp_path, schema):
+    """Text that is no schema of skops, or no text, is a sentence."""
+    refused(rewritten(kept, tmp_path / "m.skops", lambda _: schema))
+
+
+def test_object_within_itself_is_finite(kept, tmp_path):
+    """A list that contains itself by its number is read without end nowhere."""
     inner = list_of(__id__=1)
-    path = rewritten_with(tmp_path / "m.skops", list_of(list_of(inner, __id__=2), __id__=1))
+    path = with_node(kept, tmp_path / "m.skops", list_of(list_of(inner, __id__=2), __id__=1))
     assert load_model(path).method == "cpm"
 
 
 @pytest.mark.parametrize("member", ["matrix.npz", "matrix.dat"])
-def test_a_matrix_that_is_packed_twice_counts_for_what_it_unpacks_to(tmp_path, member):
+def test_matrix_packed_twice_is_refused(kept, tmp_path, member):
+    """A sparse matrix counts for the bytes that it unpacks to, whatever its member is called."""
     packed = io.BytesIO()
     zeros = np.zeros(10**7), np.zeros(10**7, np.int32), [0, 10**7]
     sp.save_npz(packed, sp.csr_matrix(zeros, shape=(1, 1)))
     node = node_of("scipy.sparse._csr.csr_matrix", "SparseMatrixNode", type="scipy", file=member)
-    path = rewritten_with(tmp_path / "m.skops", node, **{member: packed.getvalue()})
+    path = with_node(kept, tmp_path / "m.skops", node, **{member: packed.getvalue()})
     refused(path, "it would grow from")

@@ -1,11 +1,9 @@
 """A saved model, a frame in any order, and categories in any spelling: names and meanings decide."""
 
-from __future__ import annotations
-
 import sqlite3
-import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -16,146 +14,133 @@ from polyopt.datasets import fit_preparation, read_csv
 from polyopt.models import Model, load_model, save_model
 from polyopt.models.rules import Rules
 
-pd = pytest.importorskip("pandas")
-pl = pytest.importorskip("polars")
+pytestmark = pytest.mark.filterwarnings("error::UserWarning")
 
 NAMES = ["height", "weight", "age"]
-CONTAINERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
+X = np.random.default_rng(0).normal(size=(90, 3)) * [1.0, 20.0, 5.0]
+Y = np.where(X[:, 0] + X[:, 1] / 20.0 > 0.0, "yes", "no")
+FRAME = pd.DataFrame(X, columns=NAMES)
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        yield
-
-
-@pytest.fixture(scope="module")
-def samples():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 3)) * [1.0, 20.0, 5.0]
-    return X, np.where(X[:, 0] + X[:, 1] / 20.0 > 0.0, "yes", "no")
-
-
-def fitted_to_arrays(X, y):
+def fitted_to_arrays():
     scaler = StandardScaler().fit(X)
-    machine = SVM(kernel="linear").fit(scaler.transform(X), y)
+    machine = SVM(kernel="linear").fit(scaler.transform(X), Y)
     return Model.of(machine, [("scaler", scaler)], feature_names=NAMES, method="svm")
 
 
-def fitted_to_frames(X, y):
-    frame = pd.DataFrame(X, columns=NAMES)
-    return Model.of(SVM(kernel="linear").fit(frame, y), method="svm")
+def fitted_to_frames():
+    return Model.of(SVM(kernel="linear").fit(FRAME, Y), method="svm")
 
 
-def fitted_to_columns(X, y):
-    frame = pd.DataFrame(X, columns=NAMES)
+def fitted_to_columns():
     columns = make_column_transformer((StandardScaler(), ["age", "height"]), remainder="passthrough")
-    machine = ConvexPolytopeMachine(n_faces=2, random_state=0)
-    return Model.of(make_pipeline(columns, machine).fit(frame, y))
+    machine = ConvexPolytopeMachine(n_faces=2, n_init=1, random_state=0)
+    return Model.of(make_pipeline(columns, machine).fit(FRAME, Y))
 
 
-@pytest.fixture(params=[fitted_to_arrays, fitted_to_frames, fitted_to_columns])
-def model(request, samples, tmp_path):
-    save_model(request.param(*samples), tmp_path / "model")
-    return load_model(tmp_path / "model")
+@pytest.fixture(params=[fitted_to_arrays, fitted_to_frames, fitted_to_columns], scope="module")
+def model(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model"
+    save_model(request.param(), path)
+    return load_model(path)
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.fixture(params=["pandas", "polars"])
+def container(request):
+    """The type of frames of a package."""
+    return pytest.importorskip(request.param).DataFrame
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)], ids=["same", "reversed", "turned"])
-def test_a_model_finds_columns_by_name(model, samples, container, order):
+def test_columns_are_found_by_name(model, container, order):
     """Labels do not depend on the order of a frame's columns, and equal those of the plain array."""
-    X, _ = samples
-    frame = CONTAINERS[container]({NAMES[j]: X[:, j] for j in order})
+    frame = container({NAMES[j]: X[:, j] for j in order})
     assert (model.predict(frame) == model.predict(X)).all()
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_wrong_columns_are_named(model, samples, container):
+def test_wrong_columns_are_named(model, container):
     """Missing and additional columns are refused, each by name."""
-    X, _ = samples
-    frame = CONTAINERS[container]({"height": X[:, 0], "age": X[:, 2], "shoe": X[:, 1]})
+    frame = container({"height": X[:, 0], "age": X[:, 2], "shoe": X[:, 1]})
     with pytest.raises(ValueError, match="X lacks the column 'weight' and has a column 'shoe'"):
         model.predict(frame)
 
 
-def test_two_columns_of_one_name_are_named(model, samples):
+def test_two_columns_of_one_name_are_refused(model):
     """A name that two columns have is refused."""
-    frame = pd.DataFrame(samples[0], columns=["height", "weight", "weight"])
     with pytest.raises(ValueError, match="X has two columns named 'weight'"):
-        model.predict(frame)
+        model.predict(FRAME.set_axis(["height", "weight", "weight"], axis=1))
 
 
-# -- categories ------------------------------------------------------------------------------------
+# -- categories --------------------------------------------------------------------------------
 
+RNG = np.random.default_rng(1)
+SIZE, IS_IN, GRADE = RNG.normal(size=200), RNG.random(200) < 0.5, RNG.integers(1, 4, 200)
 TRUTHS = {
-    "bool": lambda is_in: is_in,
-    "int": lambda is_in: is_in.astype(int),
-    "float": lambda is_in: is_in.astype(float),
-    "object": lambda is_in: is_in.astype(object),
-    "nullable": lambda is_in: pd.array(is_in, dtype="boolean"),
-    "category": lambda is_in: pd.Categorical(is_in),
-    "lower": lambda is_in: np.where(is_in, "true", "false"),
-    "title": lambda is_in: np.where(is_in, "True", "False"),
-    "upper": lambda is_in: np.where(is_in, "TRUE", "FALSE"),
-    "digits": lambda is_in: np.where(is_in, "1", "0"),
+    "bool": IS_IN,
+    "int": IS_IN.astype(int),
+    "float": IS_IN.astype(float),
+    "object": IS_IN.astype(object),
+    "nullable": pd.array(IS_IN, dtype="boolean"),
+    "category": pd.Categorical(IS_IN),
+    "lower": np.where(IS_IN, "true", "false"),
+    "title": np.where(IS_IN, "True", "False"),
+    "upper": np.where(IS_IN, "TRUE", "FALSE"),
+    "digits": np.where(IS_IN, "1", "0"),
 }
 GRADES = {
-    "int": lambda grade: grade,
-    "float": lambda grade: grade.astype(float),
-    "text": lambda grade: grade.astype(str),
-    "object": lambda grade: grade.astype(object),
-    "category": lambda grade: pd.Categorical(grade),
-    "gaps": lambda grade: pd.array(grade, dtype="Int64"),
+    "int": GRADE,
+    "float": GRADE.astype(float),
+    "text": GRADE.astype(str),
+    "object": GRADE.astype(object),
+    "category": pd.Categorical(GRADE),
+    "gaps": pd.array(GRADE, dtype="Int64"),
 }
+
+
+def spelled(truth, grade):
+    return pd.DataFrame({"size": SIZE, "is_in": TRUTHS[truth], "grade": GRADES[grade]})
 
 
 @pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(1)
-    is_in, grade = rng.random(200) < 0.5, rng.integers(1, 4, 200)
-    size = rng.normal(size=200)
-    return size, is_in, grade, np.where(size + 2 * is_in + 2 * (grade == 2) > 1.5, "yes", "no")
-
-
-def spelled(table, truth, grade):
-    return pd.DataFrame(
-        {"size": table[0], "is_in": TRUTHS[truth](table[1]), "grade": GRADES[grade](table[2])}
-    )
-
-
-def from_a_file(table, tmp_path):
-    frame = spelled(table, "lower", "int").assign(label=table[3])
-    frame.to_csv(tmp_path / "table.csv", index=False)
-    found = read_csv(tmp_path / "table.csv", categorical=["is_in", "grade"])
+def categorical(tmp_path_factory):
+    """A model of a file with truths and grades as categories."""
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    labels = np.where(SIZE + 2 * IS_IN + 2 * (GRADE == 2) > 1.5, "yes", "no")
+    spelled("lower", "int").assign(label=labels).to_csv(path, index=False)
+    found = read_csv(path, categorical=["is_in", "grade"])
     prepared, preparation = fit_preparation(found)
-    machine = ConvexPolytopeMachine(n_faces=2, random_state=0).fit(prepared.X, prepared.y)
-    return Model.of(
-        machine, [("prepare", preparation)], feature_names=found.feature_names, target="label", method="cpm"
-    )
+    machine = ConvexPolytopeMachine(n_faces=2, n_init=1, random_state=0).fit(prepared.X, prepared.y)
+    names = found.feature_names
+    return Model.of(machine, [("prepare", preparation)], feature_names=names, target="label", method="cpm")
 
 
-def test_exported_code_reads_categories_as_the_model(table, tmp_path):
+@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize("grade", GRADES)
+def test_categories_are_read_in_any_spelling(categorical, truth, grade):
+    """Truths and grades of any type have the labels of those of the file."""
+    expected = categorical.predict(spelled("lower", "int"))
+    assert (categorical.predict(spelled(truth, grade)) == expected).all()
+
+
+SQL_TYPES = [("bool", "int"), ("int", "float"), ("title", "text"), ("lower", "int")]
+
+
+@pytest.mark.parametrize(("truth", "grade"), SQL_TYPES)
+def test_sql_reads_categories_as_the_model(categorical, truth, grade):
     """SQL gives the model's labels, whatever the types of truths and numeric categories."""
-    model = from_a_file(table, tmp_path)
-    wanted = model.predict(spelled(table, "bool", "int"))
-    rules = Rules.of(model)
-    for truth, grade in (("bool", "int"), ("int", "float"), ("title", "text"), ("lower", "int")):
-        frame = spelled(table, truth, grade)
-        assert (model.predict(frame) == wanted).all()
-        with sqlite3.connect(":memory:") as database:
-            frame.to_sql("samples", database, index=False)
-            labels = [label for (label,) in database.execute(f"SELECT {rules.to_sql()} FROM samples")]
-        assert labels == wanted.tolist()
+    frame, text = spelled(truth, grade), Rules.of(categorical).to_sql()
+    with sqlite3.connect(":memory:") as database:
+        frame.to_sql("samples", database, index=False)
+        labels = [label for (label,) in database.execute(f"SELECT {text} FROM samples")]
+    assert labels == categorical.predict(frame).tolist()
 
 
-def test_a_graph_reads_truths_as_the_model(table, tmp_path):
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_graph_reads_truths_as_the_model(categorical, truth):
     """The ONNX graph gives the model's labels for truths as texts in any spelling."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    model = from_a_file(table, tmp_path)
-    session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
-    wanted = model.predict(spelled(table, "bool", "int"))
-    for truth in TRUTHS:
-        frame = spelled(table, truth, "text")
-        texts = {name: frame[[name]].astype(str).to_numpy(dtype=object) for name in ("is_in", "grade")}
-        assert (session.run(None, {"size": frame[["size"]].to_numpy(), **texts})[0] == wanted).all()
+    session = onnxruntime.InferenceSession(categorical.to_onnx().SerializeToString())
+    frame = spelled(truth, "text")
+    texts = {name: frame[[name]].astype(str).to_numpy(dtype=object) for name in ("is_in", "grade")}
+    labels = session.run(None, {"size": frame[["size"]].to_numpy(), **texts})[0]
+    assert (labels == categorical.predict(spelled("bool", "int"))).all()

@@ -1,13 +1,11 @@
 """Rules, code and explanations of a pipeline are in the units of its table, and agree with it."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -24,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 NUMBERS, TEXTS = ["age", "income"], ["job", "paid"]
 
 
-def people(n, *, gaps, seed=0):
+def people(n, seed):
+    """A table of numbers and texts with gaps, and labels of its rows."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -35,140 +34,125 @@ def people(n, *, gaps, seed=0):
         }
     ).astype({"job": object, "paid": object})
     y = np.where((frame["age"] > 40) | (frame["job"] == "smith"), "in", "out")
-    if gaps:
-        frame.loc[rng.random(n) < 0.1, "age"] = np.nan
-        frame.loc[rng.random(n) < 0.1, "job"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "job"] = np.nan
     return frame, y
 
 
-def plain():
-    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-    texts = make_pipeline(
-        SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    )
-    return [ColumnTransformer([("numbers", numbers, NUMBERS), ("texts", texts, TEXTS)])]
+FRAME, Y = people(100, seed=1)
+ENCODER = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+FILLED = make_pipeline(SimpleImputer(strategy="most_frequent"), ENCODER)
+DROPPED = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(drop="first"))
 
 
-def scaled_twice():
-    numbers = make_pipeline(RobustScaler(), SimpleImputer(), MinMaxScaler((-1.0, 3.0)))
-    texts = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(drop="first"))
-    steps = [(numbers, ["income", "age"]), (texts, TEXTS)]
-    return [make_column_transformer(*steps, sparse_threshold=0), StandardScaler(), MaxAbsScaler()]
+def columns(numbers, texts):
+    return make_column_transformer((numbers, NUMBERS), (texts, TEXTS), sparse_threshold=0)
 
 
-def marked():
-    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
-    return [
-        make_column_transformer(
-            (OneHotEncoder(handle_unknown="ignore", sparse_output=False), TEXTS), (numbers, NUMBERS)
-        )
-    ]
+STEPS = {
+    "plain": [columns(make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), FILLED)],
+    "scaled twice": [
+        columns(make_pipeline(RobustScaler(), SimpleImputer(), MinMaxScaler((-1.0, 3.0))), DROPPED),
+        StandardScaler(),
+        MaxAbsScaler(),
+    ],
+    "marked": [columns(make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ENCODER)],
+    "bent": [columns(make_pipeline(SimpleImputer(), StandardScaler(), Hinges(2), MinMaxScaler()), ENCODER)],
+}
+MACHINES = {
+    "cells": SPLA1(1, random_state=0),
+    "two sides": ConvexPolytopeMachine(2, solver="sgd", max_iter=9, inside_label="both", random_state=0),
+    "logistic": LogisticPolytopes((0, 2), n_init=1, random_state=0),
+}
 
 
-def bent():
-    numbers = make_pipeline(SimpleImputer(), StandardScaler(), Hinges(2), MinMaxScaler())
-    return [make_column_transformer((numbers, NUMBERS), (OneHotEncoder(sparse_output=False), TEXTS))]
+@pytest.fixture(scope="module", params=[(steps, machine) for steps in STEPS for machine in MACHINES], ids=str)
+def named_model(request):
+    """The name of the steps, and a model of them with a machine."""
+    steps, machine = request.param
+    return steps, Model.of(make_pipeline(*STEPS[steps], MACHINES[machine]).fit(*people(150, seed=0)))
 
 
-STEPS = {"plain": plain, "scaled twice": scaled_twice, "marked": marked, "bent": bent}
-MACHINES = [
-    SPLA1(1, random_state=0),
-    ConvexPolytopeMachine(2, solver="sgd", max_iter=9, inside_label="both", random_state=0),
-    LogisticPolytopes((0, 2), n_init=1, random_state=0),
+def test_values_scale_to_features(named_model):
+    """The values read off the table are the machine's features after scaling, and have names."""
+    _, model = named_model
+    raw = model.raw_units
+    values = raw.values(FRAME)
+    assert raw.scaled(values) == pytest.approx(np.asarray(model.transform(FRAME), float), abs=1e-9)
+    age = [j for j, f in enumerate(raw.features) if f.is_number and raw.columns[f.column] == "age"]
+    is_given = FRAME["age"].notna()
+    assert values[is_given, age[0]] == pytest.approx(FRAME["age"][is_given])
+    assert len(set(raw.names)) == values.shape[1]
+
+
+def test_rules_are_in_units_of_the_table(named_model):
+    """Rules agree with the model on new rows, and name columns, texts and spreads of the table."""
+    name, model = named_model
+    rules = Rules.of(model)
+    assert rules.agreement(FRAME).mean() == 1.0
+    assert "age" in rules.texts()[0]
+    if name == "plain":
+        assert "job_smith" in rules.texts()[0]
+        spread = rules.polytopes[0].spread[model.raw_units.names.index("age")]
+        assert spread == pytest.approx(10.0, rel=0.3)
+
+
+def test_file_and_code_have_the_labels(named_model, tmp_path):
+    """A loaded model finds columns by name; SQL has its labels, or says what no code has."""
+    name, model = named_model
+    labels = model.predict(FRAME)
+    save_model(model.without_data(), tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    assert np.array_equal(loaded.predict(FRAME[FRAME.columns[::-1]]), labels)
+    rules, refusal = Rules.of(loaded), None
+    if name in ("marked", "bent"):
+        refusal = "are hinges or tell of missing values"
+    elif rules.decision.kind == "difference":
+        refusal = "by the difference of two polytopes"
+    if refusal:
+        with pytest.raises(ValueError, match=refusal):
+            rules.to_sql()
+        return
+    with sqlite3.connect(":memory:") as database:
+        FRAME.to_sql("samples", database, index=False)
+        found = [label for (label,) in database.execute(f"SELECT {rules.to_sql()} FROM samples")]
+    assert found == labels.tolist()
+
+
+def test_row_is_explained_in_columns(named_model):
+    """A row with a gap is explained by the table's columns, some of them held."""
+    name, model = named_model
+    row = int(np.flatnonzero(FRAME["age"].isna())[0])
+    found = explain_row(model, FRAME, row, held=["paid"])
+    assert found.label == model.predict(FRAME)[row]
+    if name != "bent":
+        assert {change.column for change in found.counterfactual.changes} <= {"age", "job", "income"}
+    assert "age" in str(explain_table(model, FRAME, Y))
+    with pytest.raises(ValueError, match="height"):
+        explain_row(model, FRAME, 0, held=["height"])
+
+
+def test_cells_are_read_as_the_frame(named_model):
+    """Cells as ``polyopt predict`` reads them have the frame's labels: numbers, texts, None for a gap."""
+    _, model = named_model
+    cells = FRAME.astype(object).where(FRAME.notna(), None)
+    cells[NUMBERS] = FRAME[NUMBERS]
+    assert np.array_equal(model.predict(cells.to_numpy(dtype=object)), model.predict(FRAME))
+
+
+SCALERS = [
+    StandardScaler(),
+    StandardScaler(with_mean=False),
+    StandardScaler(with_std=False),
+    MinMaxScaler((-1.0, 2.0)),
+    MaxAbsScaler(),
+    RobustScaler(),
 ]
 
 
-@pytest.fixture(scope="module", params=STEPS)
-def models(request):
-    frame, y = people(150, gaps=True)
-    return request.param, [
-        Model.of(make_pipeline(*STEPS[request.param](), m).fit(frame, y)) for m in MACHINES
-    ]
-
-
-def test_values_are_read_off_the_table_and_scale_to_the_machine_s_features(models):
-    _, all_models = models
-    frame, _ = people(60, gaps=True, seed=1)
-    for model in all_models:
-        raw = model.raw_units
-        values = raw.values(frame)
-        assert raw.scaled(values) == pytest.approx(np.asarray(model.transform(frame), float), abs=1e-9)
-        age = [j for j, f in enumerate(raw.features) if f.is_number and raw.columns[f.column] == "age"]
-        given = frame["age"].notna()
-        assert values[given, age[0]] == pytest.approx(frame["age"][given])
-        assert len(set(raw.names)) == values.shape[1]
-
-
-def test_rules_are_in_the_table_s_units(models):
-    name, all_models = models
-    frame, _ = people(200, gaps=True, seed=2)
-    for model in all_models:
-        rules = Rules.of(model)
-        assert rules.agreement(frame).mean() == 1.0
-        assert "age" in Rules.of(model).texts()[0]
-        if name == "plain":
-            assert "job_smith" in Rules.of(model).texts()[0]
-            spread = rules.polytopes[0].spread[model.raw_units.names.index("age")]
-            assert spread == pytest.approx(10.0, rel=0.3)
-
-
-def test_files_and_code_give_the_model_s_labels(models, tmp_path):
-    name, all_models = models
-    frame, _ = people(60, gaps=True, seed=3)
-    for model in all_models:
-        labels = model.predict(frame)
-        save_model(model.without_data(), tmp_path / "model.skops")
-        loaded = load_model(tmp_path / "model.skops")
-        assert np.array_equal(loaded.predict(frame[frame.columns[::-1]]), labels)
-        rules = Rules.of(loaded)
-        if name in ("marked", "bent"):
-            with pytest.raises(ValueError, match="are hinges or tell of missing values"):
-                rules.to_sql()
-            continue
-        if rules.decision.kind == "difference":
-            with pytest.raises(ValueError, match="by the difference of two polytopes"):
-                rules.to_sql()
-            continue
-        with sqlite3.connect(":memory:") as database:
-            frame.to_sql("samples", database, index=False)
-            found = [label for (label,) in database.execute(f"SELECT {rules.to_sql()} FROM samples")]
-        assert found == labels.tolist()
-
-
-def test_rows_are_explained_in_the_columns_of_the_table(models):
-    name, all_models = models
-    frame, y = people(100, gaps=True, seed=4)
-    row = int(np.flatnonzero(frame["age"].isna())[0])
-    for model in all_models:
-        found = explain_row(model, frame, row, held=["paid"])
-        assert found.label == model.predict(frame)[row]
-        if name != "bent":
-            assert {change.column for change in found.counterfactual.changes} <= {"age", "job", "income"}
-        assert "age" in str(explain_table(model, frame, y))
-        with pytest.raises(ValueError, match="height"):
-            explain_row(model, frame, 0, held=["height"])
-
-
-def test_arrays_as_a_file_has_them_are_read_as_the_frame(models):
-    """``polyopt predict`` gives cells: numbers, texts, and None for a gap."""
-    _, all_models = models
-    frame, _ = people(60, gaps=True, seed=5)
-    cells = frame.astype(object).where(frame.notna(), None)
-    cells[NUMBERS] = frame[NUMBERS]
-    for model in all_models:
-        assert np.array_equal(model.predict(cells.to_numpy(dtype=object)), model.predict(frame))
-
-
-@pytest.mark.parametrize(
-    "scaler",
-    [
-        StandardScaler(), StandardScaler(with_mean=False), StandardScaler(with_std=False),
-        MinMaxScaler((-1.0, 2.0)), MaxAbsScaler(), RobustScaler(),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_every_scaler_is_seen_through(scaler):
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("scaler", SCALERS, ids=str)
+def test_scaler_is_seen_through(scaler, rng):
+    """A polytope of scaled samples has the same scores in the table's units."""
     X = rng.normal(size=(60, 3)) * [1e-3, 1.0, 1e4] + [5.0, -2.0, 1e5]
     own = Polytope(rng.normal(size=(4, 3)), rng.normal(size=4))
     scaled = scaler.fit_transform(X)
@@ -179,30 +163,29 @@ def test_every_scaler_is_seen_through(scaler):
     assert body.names == ("a", "b", "c")
 
 
-def test_a_column_that_is_dropped_is_not_read():
-    frame, y = people(60, gaps=True)
+def test_dropped_column_is_not_read():
+    """Rules of a pipeline that drops columns have those alone that are left."""
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    model = Model.of(make_pipeline(make_column_transformer((numbers, ["age"])), SPLA1(1)).fit(frame, y))
-    assert Rules.of(model).agreement(frame).mean() == 1.0
+    model = Model.of(make_pipeline(make_column_transformer((numbers, ["age"])), SPLA1(1)).fit(FRAME, Y))
+    assert Rules.of(model).agreement(FRAME).mean() == 1.0
     assert model.raw_units.names == ["age"]
 
 
-@pytest.mark.parametrize(
-    ("step", "sentence"),
-    [
-        (PCA(2), "the step PCA is before the machine"),
-        (MinMaxScaler(clip=True), "clips, so that faces are not flat"),
-        (make_pipeline(Hinges(2), Hinges(2)), "knots of hinges or indicators"),
-        (OneHotEncoder(min_frequency=30, sparse_output=False), "joins rare texts"),
-        (make_pipeline(StandardScaler(), OneHotEncoder(sparse_output=False)), "no column of the table"),
-        (SimpleImputer(missing_values=0.0), "no missing value of a table"),
-    ],
-    ids=str,
-)
-def test_other_steps_are_refused_by_name_and_predict_all_the_same(step, sentence):
+REFUSED = [
+    (PCA(2), "the step PCA is before the machine"),
+    (MinMaxScaler(clip=True), "clips, so that faces are not flat"),
+    (make_pipeline(Hinges(2), Hinges(2)), "knots of hinges or indicators"),
+    (OneHotEncoder(min_frequency=30, sparse_output=False), "joins rare texts"),
+    (make_pipeline(StandardScaler(), OneHotEncoder(sparse_output=False)), "no column of the table"),
+    (SimpleImputer(missing_values=0.0), "no missing value of a table"),
+]
+
+
+@pytest.mark.parametrize(("step", "sentence"), REFUSED, ids=str)
+def test_other_steps_are_refused_by_name(step, sentence):
+    """A step that is not seen through has predictions, but no rules."""
     X = np.random.default_rng(0).integers(1, 5, size=(60, 3)).astype(float)
-    y = X[:, 0] > X[:, 1]
-    pipeline = make_pipeline(step, LogisticPolytopes((0, 1), random_state=0)).fit(X, y)
+    pipeline = make_pipeline(step, LogisticPolytopes((0, 1), random_state=0)).fit(X, X[:, 0] > X[:, 1])
     model = Model.of(pipeline)
     assert np.array_equal(model.predict(X), pipeline.predict(X))
     with pytest.raises(ValueError, match=sentence):
