@@ -156,9 +156,7 @@ def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | Non
 def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
     """Return the statement's program in the checker's form."""
     if statement.tree is not None:
-        raise ValueError(
-            "exact and refined solutions are of convex programs, without cases to go through"
-        )
+        raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
     cells = cells_of(statement.X) if exact_samples is None else exact_samples
     program = Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
     _check_rational_form(program)
