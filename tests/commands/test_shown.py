@@ -14,7 +14,7 @@ from formulations import rmm
 from formulations.language.display import Shown, Summary, Table, text_of
 from formulations.language.solution import Solution, Status
 from formulations.language.toy_data import two_blobs
-from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
+from polyopt import certify_rmm, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.margin.path import PathPoint
 from polyopt.report.programs import html_of
@@ -61,7 +61,8 @@ def things():
     }  # fmt: skip
 
 
-def test_the_certificate_and_the_path_say_what_is_proven(things):
+def test_results_say_what_is_proven(things):
+    """A certificate shows its sentence, bound and violations, a path its values."""
     certificate, path = things["certificate"], things["path"]
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     text = Reader(certificate._repr_html_()).text
@@ -73,7 +74,8 @@ def test_the_certificate_and_the_path_say_what_is_proven(things):
         assert line.split()[:2] == [f"{point.B:.6g}", f"{point.certificate.primal_value:.8g}"]
 
 
-def test_the_html_is_whole_folds_and_runs_nothing(things):
+def test_html_runs_nothing(things):
+    """The HTML of each result is whole, folds, and loads and runs nothing."""
     for name, thing in things.items():
         reader = Reader(thing._repr_html_())
         assert not {"script", "link", "img", "iframe"} & set(reader.tags), name
@@ -83,6 +85,7 @@ def test_the_html_is_whole_folds_and_runs_nothing(things):
 
 
 def test_hostile_names_are_text():
+    """A name that is a script is text in the HTML, and within ten lines as text."""
     residual = Residual("primal", HOSTILE, 1.0, 1.0, 2)
     hostile = Certificate(HOSTILE, Claim.NONE, 2.0, 1.0, (residual,), note=HOSTILE)
     vectors = {HOSTILE: np.array([HOSTILE, ""]), "w": np.zeros(0)}
@@ -99,7 +102,8 @@ def test_hostile_names_are_text():
         assert len(repr(thing).splitlines()) <= 10
 
 
-def test_many_rows_are_cut_and_counted():
+def test_many_rows_are_counted():
+    """A long table is cut, and what is left out is counted."""
     rows = tuple((str(i), f"{i / 7:.3f}") for i in range(1000))
     summary = Summary("many", (("a", "b " * 500),), (Table("all", ("i", "x"), rows, True),))
     reader = Reader(html_of(summary))
@@ -110,7 +114,8 @@ def test_many_rows_are_cut_and_counted():
     assert lines[-1] == "  … and 995 more"
 
 
-def test_a_path_is_the_list_that_it_was(things):
+def test_path_is_a_list(things):
+    """A path is a list of its points, and is the same after pickling."""
     path = things["path"]
     assert isinstance(path, list)
     assert [point.B for point in path] == [np.inf, 2.0, 1.5]
@@ -120,11 +125,7 @@ def test_a_path_is_the_list_that_it_was(things):
     assert isinstance(path[0], PathPoint)
 
 
-def test_estimators_keep_the_html_of_scikit_learn():
-    assert "sk-top-container" in RelativeMarginMachine()._repr_html_()
-
-
-def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
+def test_formula_is_shown_without_pages(monkeypatch, things):
     """The ground floor stands alone: until somebody has pages, its programs have Markdown."""
     assert things["program"]._repr_html_().startswith("<div class='polyopt'>")
     monkeypatch.delattr(polyopt, "__drawer__")
@@ -132,7 +133,8 @@ def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
     assert things["program"]._repr_markdown_().startswith("**Relative Margin Machine")
 
 
-def test_what_is_shown_of_a_changed_result_is_the_changed_one(things):
+def test_changed_result_shows_change(things):
+    """A changed result shows what it is now."""
     solution = replace(things["solution"], objective=-1.25)
     assert "-1.25" in repr(solution)
     assert isinstance(solution, Shown)

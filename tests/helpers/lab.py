@@ -47,8 +47,12 @@ class Client:
 
     def __init__(self):
         self.received = []
-        self.engine = Engine(self.received.append)
+        self.engine = Engine(self.hear)
         self.count = 0
+
+    def hear(self, message):
+        """Keep an answer."""
+        self.received.append(message)
 
     def ask(self, op, **values):
         """The last answer to a request."""

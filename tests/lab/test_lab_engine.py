@@ -8,11 +8,10 @@ import threading
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points
-from hypothesis import strategies as st
 
 from formulations.language.clock import Clock
 from polyopt.base.progress import records_to
-from polyopt.lab import answers, fitting
+from polyopt.lab import answers
 from polyopt.lab.engine import MAX_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MAX_POINTS, read_state
@@ -59,7 +58,8 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_bad_input_gets_a_sentence_that_names_it(client, text):
+def test_bad_input_is_named(client, text):
+    """A wrong state, setting, view or request is told in a sentence that names it."""
     answer = client.ask(**ERRORS[text])
     assert answer["kind"] == "error"
     assert text in answer["sentence"]
@@ -79,7 +79,8 @@ def test_bad_input_gets_a_sentence_that_names_it(client, text):
         (17, "an object"),
     ],
 )
-def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
+def test_broken_message_is_told(client, raw, text):
+    """A broken message is told, and the engine answers the next one."""
     client.engine.receive(raw)
     assert client.received[-1]["kind"] == "error"
     assert text in client.received[-1]["sentence"]
@@ -87,7 +88,7 @@ def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
     assert client.ask("solve", state=GOOD)["kind"] == "picture"
 
 
-def test_what_a_machine_refuses_is_a_sentence_too(client):
+def test_refusal_of_machine_is_told(client):
     """The machine's own words: these settings are right one by one."""
     state = {**GOOD, "machine": "cpm", "settings": {"n_faces": 2, "sgd__perplexity": 3.0}}
     answer = client.ask("solve", state=state)
@@ -125,7 +126,8 @@ def send(client, number, op="solve", **values):
     client.engine.receive({"id": number, "op": op, **values})
 
 
-def test_a_newer_solve_takes_the_place_of_one_that_waits(held):
+def test_newer_solve_replaces_waiting_one(held):
+    """A newer solve takes the place of one that waits; the one that runs goes on."""
     client = Client()
     send(client, 1)
     assert held.begun.wait(10)
@@ -137,7 +139,8 @@ def test_a_newer_solve_takes_the_place_of_one_that_waits(held):
     assert kinds(client)[1] == kinds(client)[4] == ("picture", False)
 
 
-def test_stop_ends_what_runs_with_what_it_has_and_drops_what_waits(held):
+def test_stop_ends_what_runs(held):
+    """Stop ends the solve that runs, with what it has, and drops the one that waits."""
     client = Client()
     send(client, 1)
     assert held.begun.wait(10)
@@ -147,7 +150,8 @@ def test_stop_ends_what_runs_with_what_it_has_and_drops_what_waits(held):
     assert kinds(client) == {1: ("picture", True), 2: ("stopped", None), 3: ("stopped", None)}
 
 
-def test_a_solve_may_replace_the_one_that_runs(held):
+def test_solve_may_replace_running_one(held):
+    """A solve may stop the one that runs, which answers with what it has."""
     client = Client()
     send(client, 1)
     assert held.begun.wait(10)
@@ -159,7 +163,8 @@ def test_a_solve_may_replace_the_one_that_runs(held):
     assert kinds(client)[2] == ("picture", False)
 
 
-def test_two_views_of_one_engine_leave_each_others_requests_alone(held):
+def test_views_leave_each_other_alone(held):
+    """A request of one view neither replaces nor stops that of another one."""
     client = Client()
     send(client, 1, who=7)
     assert held.begun.wait(10)
@@ -172,7 +177,8 @@ def test_two_views_of_one_engine_leave_each_others_requests_alone(held):
     assert kinds(client)[1] == kinds(client)[2] == ("picture", False)
 
 
-def test_a_job_that_says_nothing_is_told_to_go_on(held):
+def test_silent_job_is_told_to_run(held):
+    """A solve that says nothing is told to go on, with its seconds."""
     told = threading.Event()
 
     class Listening(Client):
@@ -182,7 +188,6 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
                 told.set()
 
     client = Listening()
-    client.engine._send = client.hear
     send(client, 1)
     assert told.wait(20)
     held.free.set()
@@ -192,6 +197,7 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
 
 
 def test_too_many_requests_are_refused(held):
+    """More requests than the engine keeps waiting are refused."""
     client = Client()
     send(client, 1)
     assert held.begun.wait(10)
@@ -202,7 +208,8 @@ def test_too_many_requests_are_refused(held):
     assert client.engine.wait()
 
 
-def test_a_stopped_solver_keeps_its_best_point_and_says_so():
+def test_stopped_solver_keeps_best_point():
+    """A solver that is stopped after six records has a point and its certificate."""
     state = read_state({**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}})
     run, records = Clock(), []
 
@@ -219,7 +226,9 @@ def test_a_stopped_solver_keeps_its_best_point_and_says_so():
     assert fitted.certificate.dual_value <= fitted.certificate.primal_value
 
 
-def test_an_error_of_any_kind_is_told(monkeypatch):
+def test_any_error_is_told(monkeypatch):
+    """An error of the computation is told by its kind."""
+
     def broken(context):
         raise ZeroDivisionError("by zero")
 
@@ -228,15 +237,25 @@ def test_an_error_of_any_kind_is_told(monkeypatch):
     assert answer["sentence"] == "The lab could not compute this: ZeroDivisionError: by zero"
 
 
-coordinate = st.one_of(st.integers(-2, 2), st.sampled_from([1e-9, 0.3, -1e6, 1e6, 1e-300]))
-points = st.lists(
-    st.tuples(coordinate, coordinate, st.sampled_from([-1, 1])).map(list), min_size=1, max_size=9
-)
-
-
-def test_who_waits_for_another_solver_can_be_stopped():
+def test_solver_that_waits_can_be_stopped():
+    """One solver runs at a time; another one that waits for it is stopped at once."""
     state, run = read_state(GOOD), Clock()
+    solving, free = threading.Event(), threading.Event()
+
+    def hear(record):
+        solving.set()
+        free.wait(60)
+
+    def solve():
+        with records_to(hear):
+            fit_state(state, Clock())
+
+    other = threading.Thread(target=solve)
+    other.start()
+    assert solving.wait(60)
     run.stop()
-    with fitting._one_at_a_time, pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         fit_state(state, run)
+    free.set()
+    other.join()
     assert fit_state(state, Clock()).certificate.is_optimal
