@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import doctest
 from dataclasses import dataclass, replace
 
@@ -295,46 +294,7 @@ def test_slopes_of_likelihood_are_m_steps():
         assert row(machine, parameter)["derivative"] == pytest.approx(expected, rel=AGREES)
 
 
-# -- units, weights, sides --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [SVM, RelativeMarginMachine, SigmaSVM])
-def test_elasticities_have_no_units(kind):
-    """Features in other units, and C with them: every derivative changes and no elasticity does."""
-    data = invented()
-    more = {} if kind is not RelativeMarginMachine else {"B": 1.4}
-    more = {"D": 0.0} if kind is SigmaSVM else more
-    one = sensitivities(kind(0.5, kernel="linear", **more).fit(data.X, data.y))
-    other = sensitivities(kind(0.5 / 100, kernel="linear", **more).fit(10 * data.X, data.y))
-    slack = one["parameter"] == "C"
-    ratio = other["derivative"] / one["derivative"]
-    np.testing.assert_allclose(ratio[slack], 1.0, rtol=1e-6)  # slacks have the units of the outputs
-    np.testing.assert_allclose(other["objective"] / one["objective"], 0.01, rtol=1e-6)
-    if kind is not SigmaSVM:  # whose D weighs a norm against a variance
-        np.testing.assert_allclose(ratio[~slack], 0.01, rtol=1e-6)
-        np.testing.assert_allclose(other["elasticity"], one["elasticity"], rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["svm", "rmm-rbf", "sigma-svm", "one-norm", "cpm"])
-def test_weight_is_repetition_and_price(name):
-    """Twice the weight of a sample is a second sample, and half the price doubles the slope."""
-    data = invented(n=40)
-    double = Data(data.X, data.y, np.where(np.arange(40) < 15, 2.0, 1.0))
-    repeated = Data(np.vstack([data.X, data.X[:15]]), np.append(data.y, data.y[:15]), np.ones(55))
-    one, other = fitted(name, double)[0], fitted(name, repeated)[0]
-    if name == "cpm":
-        other.set_params(n_faces=1).fit(repeated.X, repeated.y)
-        one.set_params(n_faces=1).fit(double.X, double.y, sample_weight=double.w)
-    for column in ("objective", "derivative", "elasticity"):
-        np.testing.assert_allclose(sensitivities(one)[column], sensitivities(other)[column], rtol=1e-5)
-    # Twice the weights at half the price is the same program in other units of C.
-    cheap = copy.copy(one).set_params(C=one.C / 2).fit(double.X, double.y, sample_weight=2 * double.w)
-    np.testing.assert_allclose(
-        sensitivities(cheap).set_index("parameter").loc["C", ["derivative", "elasticity"]].astype(float),
-        sensitivities(one).set_index("parameter").loc["C", ["derivative", "elasticity"]].astype(float)
-        * [2, 1],
-        rtol=1e-5,
-    )
+# -- kinks ------------------------------------------------------------------------------------------
 
 
 def test_slope_at_kink_is_between_sides():
