@@ -1,7 +1,5 @@
 """``polyopt certify``: solutions of other packages, and whose files it must not write over."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """The commands: what they print is right, what they refuse they name, what they save comes back."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -77,9 +75,6 @@ def test_warning_is_said_once(capsys):
     assert capsys.readouterr().err == "warning: scale the features\n"
 
 
-# -- compare --------------------------------------------------------------------------------------
-
-
 def test_compare_runs_as_program(tmp_path):
     """The real thing: one process, built-in data, a table, a report and a good exit."""
     report = tmp_path / "out.html"
@@ -112,9 +107,6 @@ def test_target_is_column_of_labels(tmp_path):
     path = write(tmp_path / "t.csv", ["kind", "a", "b", "c", "d"], *rows)
     done = worked("compare", "--data", path, "--methods", "svm", "--target", "kind")
     assert "test samples, 4 features" in done
-
-
-# -- show and verify ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", families())
@@ -157,9 +149,6 @@ def test_verify_all_fails_with_crosscheck():
     assert row.split()[1:] == ["A", "toy", "breaks", "3", "=", "4", "2.5e-01", "≤", "1e-06", "FAILS"]
     assert "programs proven" in done.output
     assert "cross-checks" not in programs_alone.output
-
-
-# -- duals ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["rmm", "rmm-rbf"])
@@ -215,9 +204,6 @@ def test_duals_are_sorted_by_size(table):
     assert (sizes < 0).any()
     assert (np.diff(np.abs(sizes)) <= 1e-8).all()
     assert re.search(r"^60 of 60 are not zero", worked(*given, "--top", 1), re.M)
-
-
-# -- fit and predict ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -1,7 +1,5 @@
 """Columns by name: in settings of ``polyopt fit``, and in data that ``polyopt predict`` reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.commands import refused, run, worked, write

@@ -1,7 +1,5 @@
 """The comparison: its numbers are the certificates', and its two solutions are of one program."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -206,9 +204,6 @@ def test_trace_of_polytope_is_its_history(comparison):
     assert found["objective"].min() == pytest.approx(fast.objective, rel=1e-9)
 
 
-# -- bad input ---------------------------------------------------------------------------------
-
-
 def with_value(value):
     data = blobs()
     data.X[3, 1] = value
@@ -240,9 +235,6 @@ def test_bad_input_is_refused(arguments, message):
     """Data, methods and settings that cannot be compared are named."""
     with pytest.raises(ValueError, match=message):
         compare(**{"data": blobs(), "methods": ["svm", "rmm"], **arguments})
-
-
-# -- settings ------------------------------------------------------------------------------------
 
 
 def test_setting_is_for_methods_that_have_it(comparison):

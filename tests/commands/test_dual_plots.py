@@ -1,7 +1,5 @@
 """Pictures of multipliers and of the metric they imply show what the vectors say."""
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -114,9 +112,6 @@ def test_unknown_multipliers_are_refused():
         multipliers(duals)
     one = duals[duals["pair"] == duals["pair"].iloc[0]]
     assert sum(len(line.get_ydata()) for line in points(multipliers(one).axes[0])) > 0
-
-
-# -- the metric -------------------------------------------------------------------------------------
 
 
 def test_bounded_samples_give_metric():

@@ -1,7 +1,5 @@
 """A wrong path, and a word that is no option's value, is told before anything heavy is imported."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every option of every command is tried here: a command or an option without a trial fails."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -191,9 +189,6 @@ def test_shell_completes_words(line, some):
     count = str(len(line.split(" ")) - 1)
     done = run(_POLYOPT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=count)
     assert done.output.split() == [some]
-
-
-# -- doctor, and what is not installed ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

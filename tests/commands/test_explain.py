@@ -1,7 +1,5 @@
 """`polyopt explain`: tables of numbers and texts, in the table's own columns; bad input in a sentence."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures show themselves in a notebook, are drawn on what is given, and are kept by nobody."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The output of each command, compared with a file; POLYOPT_GOLDEN=1 writes the files anew."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

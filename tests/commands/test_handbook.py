@@ -1,7 +1,5 @@
 """The handbook as a site: whole or not there, no link broken, at home on a phone, and without a network."""
 
-from __future__ import annotations
-
 import re
 from contextlib import chdir
 from html.parser import HTMLParser
@@ -79,9 +77,6 @@ def broken(folder):
     return found
 
 
-# -- the whole site -----------------------------------------------------------------------------------
-
-
 def test_no_link_is_broken(folder):
     """Every link within the site leads to a page and a place in it, and nothing else is loaded."""
     assert broken(folder) == []
@@ -141,9 +136,6 @@ def test_kept_site_is_opened(cache, folder):
     page = folder / "handbook" / "chapters" / "rmm.html"
     assert (done.exit_code, done.stdout.strip()) == (0, str(page))
     assert Opened.links[-1] == page.as_uri()
-
-
-# -- builds -------------------------------------------------------------------------------------------
 
 
 def test_stopped_build_leaves_old_site(tmp_path):

@@ -1,7 +1,5 @@
 """Broken, odd and hostile files: one sentence that names the place, or the values that the file has."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import itertools
@@ -233,9 +231,6 @@ def test_svmlight_labels_are_numbers(tmp_path, labels, expected):
     assert load_data(str(path)).y.tolist() == expected
 
 
-# -- texts and gaps ----------------------------------------------------------------------------------
-
-
 def mixed(path, n=40, gap=7, extra=""):
     rng = np.random.default_rng(0)
     lines = ["size;colour;weight;kind"]
@@ -374,9 +369,6 @@ def test_long_rows_are_read(tmp_path):
     assert found.X[:, -1].tolist() == list(range(60))
 
 
-# -- pipes, sizes, targets, names ---------------------------------------------------------------------
-
-
 def test_standard_input_is_read(tmp_path):
     """A table or an svmlight file, packed or not, is read from standard input and from a pipe."""
     content = table(lambda rows: rows.extend(ROWS * 5))
@@ -486,9 +478,6 @@ def test_columns_are_found_by_name(model, tmp_path):
     assert re.search(r"has the columns 'x', 'y', 'z', and none of the model's, .* 'a', 'b', 'c'", named)
     assert "lacks the column 'a' and has a column 'd'" in told("c,b,d\n3,2,1\n")
     assert "; --separator says what separates them" in told("a|b|c\n1|2|3\n")
-
-
-# -- text from outside --------------------------------------------------------------------------------
 
 
 def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):

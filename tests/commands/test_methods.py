@@ -1,7 +1,5 @@
 """A method is its entry: each works through the commands, and no module outside the entries names one."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from dataclasses import replace
@@ -24,9 +22,6 @@ ROOT = Path(polyopt.__path__[0]).parent
 @pytest.fixture
 def table(tmp_path):
     return small_table(tmp_path)
-
-
-# -- every method, through every command ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -98,9 +93,6 @@ def test_type_checkers_see_public_names():
         assert getattr(polyopt, name) is getattr(importlib.import_module(module), name, None) or (
             name == "datasets"
         )
-
-
-# -- what an entry may hold ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

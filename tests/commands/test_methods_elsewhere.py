@@ -1,7 +1,5 @@
 """Methods of other packages: the example of the guide works as built-in ones do, a broken one harms none."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """Results as a notebook shows them: readable under the stylesheets of Jupyter, VS Code and a plain page."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages as a browser shows them: narrow and wide, light and dark, printed, sorted, and loading nothing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Pictures of machines, solutions, certificates, and frames with named columns."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

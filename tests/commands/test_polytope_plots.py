@@ -1,7 +1,5 @@
 """The pictures of a polytope show what the polytope is: edges, areas, regions, distances."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

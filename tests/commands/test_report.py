@@ -1,7 +1,5 @@
 """The report stands alone, says what the comparison says, and its pictures show what they claim."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from dataclasses import replace
@@ -203,9 +201,6 @@ def test_failed_solver_has_no_pictures(tmp_path):
         text = write_report(found, tmp_path / "f.html").read_text(encoding="utf-8")
     assert "refused &lt;here&gt;" in text
     assert text.count("<svg") == 2
-
-
-# -- what the pictures show -----------------------------------------------------------------------
 
 
 def labels_of(figure):

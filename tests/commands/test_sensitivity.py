@@ -1,7 +1,5 @@
 """The slopes that one solution gives are those that solving again gives, and nothing else passes."""
 
-from __future__ import annotations
-
 import doctest
 from dataclasses import dataclass, replace
 
@@ -294,9 +292,6 @@ def test_slopes_of_likelihood_are_m_steps():
         assert row(machine, parameter)["derivative"] == pytest.approx(expected, rel=AGREES)
 
 
-# -- kinks ------------------------------------------------------------------------------------------
-
-
 def test_slope_at_kink_is_between_sides():
     """At B = 1 a margin and a bound are the same row, and what each has of the multiplier is arbitrary."""
     data = drawn("wdbc")
@@ -352,9 +347,6 @@ def test_slack_bound_has_no_slope():
         assert found["two_sided"]
 
 
-# -- the frames -------------------------------------------------------------------------------------
-
-
 def test_binding_counts_what_holds():
     """Each letter has its rows, those that bind, their total and the largest of them."""
     data = drawn("wdbc")
@@ -370,9 +362,6 @@ def test_binding_counts_what_holds():
     # What holds the machine back, above and below, is the slope in B.
     both = frame.loc[["lam", "lam_star"], "total"].sum()
     assert both == pytest.approx(-row(machine, "B")["derivative"])
-
-
-# -- refusals ---------------------------------------------------------------------------------------
 
 
 def test_machine_without_slopes_is_refused():

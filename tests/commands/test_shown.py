@@ -1,7 +1,5 @@
 """What a notebook shows of a result: short, whole, escaped, and within ten lines as text."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What strangers do to the commands: options that do not fit, odd scales, damaged models, full disks."""
 
-from __future__ import annotations
-
 import json
 import os
 
@@ -52,9 +50,6 @@ def test_more_faces_than_samples_are_told(command, tmp_path):
         worked("fit", table, "--method", "cpm", "--faces", 31, *more)
 
 
-# -- scales -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "sparse"])
 def test_feature_of_extreme_scale_is_named(scale, kind):
@@ -91,9 +86,6 @@ def test_samples_for_test_part_are_counted(n_classes, n_samples, least):
     with pytest.raises(ValueError, match=f"{n_samples} samples of {n_classes} classes; {least} are needed"):
         prepare(data(n_samples))
     prepare(data(least + n_classes))
-
-
-# -- models -------------------------------------------------------------------------------------------
 
 
 def test_unseen_texts_are_told(tmp_path):

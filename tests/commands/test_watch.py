@@ -1,7 +1,5 @@
 """What a long run tells on the way: shares that are right and never fall, and a line on a terminal alone."""
 
-from __future__ import annotations
-
 import io
 import time
 from contextlib import redirect_stderr

@@ -1,7 +1,5 @@
 """Answers as people type them: signs and words are read, what is hostile or odd is refused in a sentence."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

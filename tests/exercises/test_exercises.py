@@ -1,7 +1,5 @@
 """Every exercise accepts its solution, and refuses what is wrong with a sentence."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The commands as a test calls them, small tables for them, and a registry with a test's own methods."""
 
-from __future__ import annotations
-
 import webbrowser
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """A lab without a person: what is sent to its engine, and what comes back."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

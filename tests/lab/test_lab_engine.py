@@ -1,9 +1,8 @@
 """Messages in, messages out: errors in sentences, one solver at a time, and stops."""
 
-from __future__ import annotations
-
 import json
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -110,9 +109,14 @@ class Held:
 
 
 @pytest.fixture
-def held(monkeypatch):
-    one = Held()
-    monkeypatch.setitem(answers.COMPUTED, "solve", one)
+def compute_by(monkeypatch):
+    """Let a function of this test answer the requests to solve."""
+    return partial(monkeypatch.setitem, answers.COMPUTED, "solve")
+
+
+@pytest.fixture
+def held(compute_by):
+    compute_by(one := Held())
     return one
 
 
@@ -126,55 +130,28 @@ def send(client, number, op="solve", **values):
     client.engine.receive({"id": number, "op": op, **values})
 
 
-def test_newer_solve_replaces_waiting_one(held):
-    """A newer solve takes the place of one that waits; the one that runs goes on."""
+DONE, STOPPED = ("picture", False), ("stopped", None)
+QUEUES = {
+    "newer": ([{}, {}, {}, {}], [DONE, STOPPED, STOPPED, DONE]),
+    "stop": ([{}, {}, {"op": "stop"}], [("picture", True), STOPPED, STOPPED]),
+    "replace": ([{}, {"replace": True}], [("picture", True), DONE]),
+    "views": (
+        [{"who": 7}, {"who": 8, "replace": True}, {"who": 9, "replace": True}, {"op": "stop", "who": 9}],
+        [DONE, DONE, STOPPED, STOPPED],
+    ),
+}
+
+
+@pytest.mark.parametrize(("requests", "ends"), QUEUES.values(), ids=QUEUES)
+def test_requests_replace_and_stop_others(held, requests, ends):
+    """A solve replaces one of its view that waits, or by a flag the one that runs; stop ends both."""
     client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    for number in (2, 3, 4):
-        send(client, number)
-    assert kinds(client) == {2: ("stopped", None), 3: ("stopped", None)}
+    for number, values in enumerate(requests, 1):
+        send(client, number, **values)
+        assert held.begun.wait(10)
     held.free.set()
     assert client.engine.wait()
-    assert kinds(client)[1] == kinds(client)[4] == ("picture", False)
-
-
-def test_stop_ends_what_runs(held):
-    """Stop ends the solve that runs, with what it has, and drops the one that waits."""
-    client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    send(client, 2)
-    send(client, 3, "stop")
-    assert client.engine.wait()
-    assert kinds(client) == {1: ("picture", True), 2: ("stopped", None), 3: ("stopped", None)}
-
-
-def test_solve_may_replace_running_one(held):
-    """A solve may stop the one that runs, which answers with what it has."""
-    client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    held.free.clear()
-    send(client, 2, replace=True)
-    held.free.set()
-    assert client.engine.wait()
-    assert kinds(client)[1][0] == "picture"
-    assert kinds(client)[2] == ("picture", False)
-
-
-def test_views_leave_each_other_alone(held):
-    """A request of one view neither replaces nor stops that of another one."""
-    client = Client()
-    send(client, 1, who=7)
-    assert held.begun.wait(10)
-    send(client, 2, who=8, replace=True)
-    send(client, 3, who=9, replace=True)
-    send(client, 4, "stop", who=9)
-    assert kinds(client) == {3: ("stopped", None), 4: ("stopped", None)}
-    held.free.set()
-    assert client.engine.wait()
-    assert kinds(client)[1] == kinds(client)[2] == ("picture", False)
+    assert kinds(client) == dict(enumerate(ends, 1))
 
 
 def test_silent_job_is_told_to_run(held):
@@ -226,13 +203,13 @@ def test_stopped_solver_keeps_best_point():
     assert fitted.certificate.dual_value <= fitted.certificate.primal_value
 
 
-def test_any_error_is_told(monkeypatch):
+def test_any_error_is_told(compute_by):
     """An error of the computation is told by its kind."""
 
     def broken(context):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setitem(answers.COMPUTED, "solve", broken)
+    compute_by(broken)
     answer = Client().ask("solve", state=GOOD)
     assert answer["sentence"] == "The lab could not compute this: ZeroDivisionError: by zero"
 

@@ -1,7 +1,5 @@
 """The lab as a person has it: a browser, the real server, and the engine's own numbers beside the page's."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path

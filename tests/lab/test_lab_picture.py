@@ -1,7 +1,5 @@
 """A picture shows what the estimator and its certificate say, and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points, values_of

@@ -1,7 +1,5 @@
 """The server answers this machine's own page alone; the widget has the same messages without it."""
 
-from __future__ import annotations
-
 import re
 import socket
 

@@ -1,7 +1,5 @@
 """A person's own file in the lab: by the page's file picker, and on the command line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.commands import refused

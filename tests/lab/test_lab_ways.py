@@ -1,7 +1,5 @@
 """Traces, programs and exports: what they show is what the loops, programs and checkers say."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

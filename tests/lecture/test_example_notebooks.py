@@ -1,7 +1,5 @@
 """The example notebooks run from top to bottom, and every result that they end a cell with is shown."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

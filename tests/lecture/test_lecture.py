@@ -1,7 +1,5 @@
 """A lecture is written whole or not at all; its formulas are the programs', and its notebooks run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -207,9 +205,6 @@ def test_pictures_are_drawn(name):
         assert picture.title
         assert picture.caption
         assert all(axes.has_data() for axes in picture.figure.axes if axes.axison)
-
-
-# -- the folder ---------------------------------------------------------------------------------------
 
 
 def there(place):

@@ -1,7 +1,5 @@
 """The slides as a browser shows them: turned by keys, on a phone, in the dark, printed, loading nothing."""
 
-from __future__ import annotations
-
 import base64
 import re
 
