@@ -4,13 +4,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from helpers.browser import find_browser
 
 from formulations import cpm, rmm
 from formulations.language.toy_data import two_blobs
 from polyopt import OneNormSVM, RelativeMarginMachine, rmm_path
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
 HELPERS = Path(__file__).parent.parent / "helpers"
 HOSTS = {

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from helpers.browser import find_browser
 
 from formulations.language.toy_data import two_blobs
 from polyopt.compare import compare
@@ -11,8 +10,6 @@ from polyopt.datasets import Dataset
 from polyopt.methods.programs import entries
 from polyopt.report import write_report
 from polyopt.report.programs import programs_page
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
 PAGES = ("compare", "hostile", "show")
 HOSTILE = (

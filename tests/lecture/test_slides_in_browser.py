@@ -4,11 +4,8 @@ import base64
 import re
 
 import pytest
-from helpers.browser import find_browser
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
-
 CHAPTER = """# Slides
 
 By nobody.
