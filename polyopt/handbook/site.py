@@ -174,10 +174,8 @@ def site_folder() -> Path:
     return cache_folder() / "handbook" / f"{polyopt.__version__}-{digest()}"
 
 
-def kept_site(
-    tell: Callable[[str], None] = lambda _: None, *, write: Callable[[Path], None] = write_sources
-) -> Path:
-    """Return the folder of the site, cached or built now; arguments as of :func:`build_site`."""
+def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
+    """Return the folder of the site, cached or built now; `tell` is called with the steps of the build."""
     check_installed()
     folder = site_folder()
     if not (folder / MARK).is_file():
@@ -186,7 +184,7 @@ def kept_site(
         except OSError as error:
             raise type(error)(f"the cache cannot be written, where the handbook is kept ({error}); "
                               "name another place: polyopt handbook --out FOLDER") from error  # fmt: skip
-        build_site(folder, write=write, tell=tell)
+        build_site(folder, tell=tell)
         for other in folder.parent.iterdir():  # older versions; an unfinished one begins with a dot
             if other != folder and not other.name.startswith("."):
                 shutil.rmtree(other, ignore_errors=True)

@@ -2,12 +2,13 @@
 
 import re
 from contextlib import chdir
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from helpers.commands import Opened, refused, run
+from helpers.commands import Opened, refused, run, worked
 
 import polyopt
 from polyopt.handbook import site
@@ -188,20 +189,19 @@ def test_processes_build_same_site(tmp_path):
 
 
 def test_site_is_built_once(tmp_path, monkeypatch):
-    """The site of this version is built at its first use, and those of older ones are removed."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    """The command builds the site of this version at its first use, and removes those of older ones."""
+    monkeypatch.setattr(site, "build_site", partial(site.build_site, write=little))
     older = tmp_path / "polyopt" / "handbook" / "0.0.1-x"
     older.mkdir(parents=True)
-    built = []
-    for _ in range(2):
-        place = site.kept_site(write=lambda pages: built.append(pages) or little(pages))
-    assert place == site.site_folder()
-    assert (place / "index.html").is_file()
-    assert len(built) == 1
+    first, second = (run("handbook", width=400, XDG_CACHE_HOME=str(tmp_path)) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0
+    assert ("building the handbook" in first.stderr, "building" in second.stderr) == (True, False)
+    assert first.stdout == second.stdout == f"{older.parent / site.site_folder().name / 'index.html'}\n"
     assert not older.exists()
+    out = tmp_path / "site"
+    assert worked("handbook", "--out", out, width=400).strip() == str(out / "index.html")
+    assert (out / "index.html").is_file()
 
-
-# -- in a browser --------------------------------------------------------------------------------------
 
 # Elements that reach out of the page, but for what stands in a box that scrolls, or beside the page.
 SPILLS = """[...document.querySelectorAll('article *')].filter(each =>

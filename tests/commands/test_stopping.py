@@ -120,9 +120,10 @@ def test_stopped_verification_prints_proven_programs():
     assert "rmm.qp" not in done.stdout
 
 
-def test_signal_behind_another_error_is_signal(tmp_path):
+@pytest.mark.parametrize("kind", ["Misread", "MisreadLater"])
+def test_signal_behind_another_error_is_signal(kind, tmp_path):
     """An error into which a library turned Ctrl-C ends the command as Ctrl-C does, and the next one not."""
-    done, said = stopped("Misread", "fit", small_table(tmp_path))
+    done, said = stopped(kind, "fit", small_table(tmp_path))
     assert (done.exit_code, "interrupted: nothing was written" in said) == (130, True)
     assert run("fit", "nowhere.csv").exit_code == 2
 

@@ -1,6 +1,7 @@
 """Methods whose fits are stopped or fail, a family of programs that is stopped, and cross-checks."""
 
 import signal
+from contextlib import suppress
 from dataclasses import replace
 
 from formulations.language.clock import current_clock
@@ -16,7 +17,9 @@ CHECKS = [
 
 def pairs(seed=0):
     """State the programs of a family that is stopped."""
-    signal.raise_signal(signal.SIGTERM)
+    with suppress(KeyboardInterrupt):  # as C code may do
+        signal.raise_signal(signal.SIGTERM)
+    return []
 
 
 class Interrupted(SVM):
@@ -56,11 +59,19 @@ class TerminatedEarly(Terminated):
 class Misread(SVM):
     """What it imports turns Ctrl-C into another error."""
 
+    error = ImportError
+
     def _fit_binary(self, X, y, weights, rows):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            raise ImportError("partially initialised") from None
+            raise self.error("partially initialised") from None
+
+
+class MisreadLater(Misread):
+    """Its solver does so."""
+
+    error = RuntimeError
 
 
 class Undrawn(SVM):

@@ -186,9 +186,9 @@ def test_too_many_requests_are_refused(held):
 
 
 def test_stopped_solver_keeps_best_point():
-    """A solver that is stopped after six records has a point and its certificate."""
-    state = read_state({**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}})
-    run, records = Clock(), []
+    """A solver that is stopped after six records has a point and its certificate, for one picture."""
+    request = {"state": {**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}}}
+    state, run, records = read_state(request["state"]), Clock(), []
 
     def hear(record):
         records.append(record)
@@ -201,6 +201,9 @@ def test_stopped_solver_keeps_best_point():
     assert len(records) < 5000
     assert np.isfinite(fitted.certificate.primal_value)
     assert fitted.certificate.dual_value <= fitted.certificate.primal_value
+    again = answers.Context(request, Clock(), last=fitted).solved()
+    assert not again.is_stopped, "a picture of a stopped solver is not kept"
+    assert answers.Context(request, Clock(), last=again).solved() is again
 
 
 def test_any_error_is_told(compute_by):
