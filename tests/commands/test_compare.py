@@ -165,6 +165,7 @@ def printed(comparison, width):
 @pytest.mark.parametrize(("width", "seconds"), [(80, 4321.0), (100, 0.004), (160, 99.96)])
 def test_table_fits_and_shows_numbers(comparison, width, seconds):
     """A table of 80 columns has room for every number, however long the runs took."""
+    assert [duration(each) for each in (0.004, 9.996, 99.96, 4321.4)] == ["0.00", "10.0", "100", "4321"]
     rows = [replace(row, seconds=seconds) for row in comparison.rows]
     text = printed(replace(comparison, rows=rows), width)
     assert max(map(len, text.splitlines())) <= width

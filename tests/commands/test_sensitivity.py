@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import (
     cpm,
+    cpm_sparse,
     l0,
     logistic_polytopes,
     mixture,
@@ -173,6 +174,22 @@ def of_cpm_max(data):
 
 def of_cpm_worst(data):
     return of_cpm(data, margin="worst")
+
+
+def of_cpm_priced(data):
+    def at(m, C, l1, group):
+        penalty = FaceTerm.of(data.X.shape[1], l1=l1, group=group)
+        y = outward(m, data)
+        return value(cpm_sparse.fixed_assignment(data.X, y, 2, m.assignment_, C * data.w, penalty=penalty))
+
+    machine = ConvexPolytopeMachine(
+        2, penalty=FacePenalty(l1=0.5, group=0.3), solver="exact", n_init=1, tol=1e-8, random_state=0
+    )
+    return machine, {
+        "C": lambda m, C: at(m, C, 0.5, 0.3),
+        "l1": lambda m, l1: at(m, m.C, l1, 0.3),
+        "group": lambda m, group: at(m, m.C, 0.5, group),
+    }
 
 
 def of_polyceptron(data):
