@@ -48,30 +48,31 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.anchors, self.links, self.loads = set(), [], []
+        self.anchors, self.links, self.loads = set(), set(), set()
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
         if tag == "a" and found.get("href"):
-            self.links.append(found["href"])
-        self.loads += [found[key] for key in ("src", "srcset") if found.get(key)]
+            self.links.add(found["href"])
+        self.loads |= {found[key] for key in ("src", "srcset") if found.get(key)}
         if tag == "link" and found.get("rel") != "canonical":
-            self.loads.append(found["href"])
+            self.loads.add(found["href"])
 
 
 def broken(folder):
     """Links within the site that lead nowhere, and what a page loads that is not in the site."""
-    pages = {path: Page(path) for path in folder.rglob("*.html")}
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    pages = {path: Page(path) for path in files if path.suffix == ".html"}
     found = []
     for path, page in pages.items():
-        for link in [*page.links, *page.loads]:
+        for link in page.links | page.loads:
             parts = urlsplit(link)
             if parts.scheme and link in page.links:
                 continue  # to the world, for those who follow it
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            there = not parts.scheme and not parts.netloc and target.is_file()
+            there = not parts.scheme and not parts.netloc and target in files
             if there and parts.fragment and target in pages:
                 there = unquote(parts.fragment) in pages[target].anchors
             found += [] if there else [f"{path.relative_to(folder)}: {link}"]

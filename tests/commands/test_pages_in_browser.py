@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from formulations.language.toy_data import two_blobs
@@ -28,7 +29,11 @@ def folder(tmp_path_factory):
     ):
         data = Dataset(name, X, y, target_names=(f"_{name} no", f"{name} yes"))
         write_report(compare(data, methods, settings=settings), place / f"{page}.html")
-    sets = [Dataset(name, X[:, :3], y, target_names=("no", "yes")) for name in ("first", "second", "third")]
+    thirds = np.arange(len(y)) % 3  # of which no pictures are drawn
+    sets = [
+        Dataset(name, X, labels, target_names=tuple("abc"[: len(set(labels))]))
+        for name, labels in (("first", y), ("second", thirds), ("third", thirds))
+    ]
     write_report(compare(sets, ["svm", "rmm"]), place / "three.html")
     listed = entries(("rmm", "plume", "cpm"))
     text = programs_page([entry.program for entry in listed])
