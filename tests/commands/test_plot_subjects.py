@@ -10,13 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations.language.toy_data import two_blobs
 from polyopt import SVM, ConvexPolytopeMachine, OneNormSVM, RelativeMarginMachine
-from polyopt.plots import (
-    conditions,
-    convergence,
-    decision_boundary,
-    face_weights,
-    multipliers,
-)
+from polyopt.plots import conditions, convergence, decision_boundary, face_weights, multipliers
 
 X, Y = two_blobs(20, 2, 0)
 NAMES = ["length", "width"]

@@ -131,10 +131,7 @@ def test_lines_are_few(known):
     for line in lines:
         line.__enter__()
     try:
-        with (
-            pytest.raises(testclient.WebSocketDisconnect),
-            known.websocket_connect(LINE, headers=ORIGIN),
-        ):
+        with pytest.raises(testclient.WebSocketDisconnect), known.websocket_connect(LINE, headers=ORIGIN):
             pass
     finally:
         for line in lines:
