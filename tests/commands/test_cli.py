@@ -166,11 +166,14 @@ def test_duals_of_slack_have_own_program(method, table):
 def test_duals_of_prices_name_features(table):
     """The multiplier of a weight's penalty belongs to a feature and to no sample."""
     given = ("duals", "--method", "cpm", "--data", table, "--faces", 2, "--set", "penalty.l1=0.5")
-    rows = records(*given, "--set", "n_init=1")
+    given = (*given, "--set", "n_init=1")
+    rows = records(*given)
     priced = [row for row in rows if row["letter"] in ("r_plus", "r_minus")]
     assert {row["sample"] for row in priced} == {"-1"}
     assert "" not in {row["feature"] for row in priced}
     assert all(row["meaning"] for row in rows)
+    shown = " ".join(worked(*given, "--top", 2).split())
+    assert "part of λ on this side of the weight" in shown
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ COMMANDS = {
     "compare": "compare --data DATA --methods svm,spla1 --set n_init=1 --faces 2",
     "show": "show rmm.qp",
     "duals": "duals --data DATA --method rmm --B 1.5 --top 2",
-    "duals_prices": "duals --data DATA --method cpm --faces 2 --set penalty.l1=0.5 --set n_init=1 --top 1",
     "fit": "fit DATA --method rmm --C 0.5 --B 1.5",
     "predict": "predict MODEL FEW",
     "rules": "rules MODEL",
