@@ -176,8 +176,10 @@ def sentences_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
-    """Draw a line on a terminal's standard error while something runs longer than two seconds inside.
+def progress(
+    what: str, quiet: bool = False, total: int = 0, *, after: float = _SECONDS_BEFORE_PROGRESS
+) -> Iterator[Step]:
+    """Draw a line on a terminal's standard error while something runs longer than `after` seconds inside.
 
     It shows the share that is done, the elapsed time, an estimate of the time left, and the step. `total`
     counts the steps of a loop, which tells the yielded object when one is done.
@@ -186,17 +188,17 @@ def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
 
     with ExitStack() as stack:
         if not quiet and sys.stderr.isatty():
-            stack.enter_context(_drawn(stack.enter_context(watching()), "" if total else what))
+            stack.enter_context(_drawn(stack.enter_context(watching()), "" if total else what, after))
         yield stack.enter_context(steps(total, what)) if total else Step(0, what)
 
 
 @contextmanager
-def _drawn(watch: Watch, title: str) -> Iterator[None]:
-    """Draw the watch from the third second on, until the end."""
+def _drawn(watch: Watch, title: str, after: float) -> Iterator[None]:
+    """Draw the watch after some seconds, until the end."""
     import threading
 
     bar = bar_of(watch, title)
-    timer = threading.Timer(_SECONDS_BEFORE_PROGRESS, bar.start)
+    timer = threading.Timer(after, bar.start)
     timer.daemon = True
     timer.start()
     try:

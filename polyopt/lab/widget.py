@@ -67,12 +67,13 @@ class Lab(anywidget.AnyWidget):
     def __init__(self, points: ArrayLike | None = None, **settings: Any):
         height = settings.pop("height", 640)
         begin = _begin(points, settings)
-        self._engine = Engine(lambda message: self.send(message), begin)
+        self.engine = Engine(lambda message: self.send(message), begin)
         super().__init__(state=begin, height=height)
-        self.on_msg(self._hear)
+        self.on_msg(self.hear)
 
-    def _hear(self, widget: object, content: object, buffers: object) -> None:
-        self._engine.receive(content)
+    def hear(self, widget: object, content: object, buffers: object) -> None:
+        """Give a message of the page to the engine."""
+        self.engine.receive(content)
 
     @property
     def _esm(self) -> str:
@@ -84,8 +85,8 @@ class Lab(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the engine, and the widget."""
-        if hasattr(self, "_engine"):  # not if the constructor has refused
-            self._engine.close()
+        if hasattr(self, "engine"):  # not if the constructor has refused
+            self.engine.close()
         super().close()
 
 

@@ -1,10 +1,8 @@
 """Columns by name: in settings of ``polyopt fit``, and in data that ``polyopt predict`` reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from helpers.commands import run
+from helpers.commands import refused, run, worked, write
 
 from polyopt import SVM, FacePenalty, Model, save_model
 from polyopt.cli.data import by_features
@@ -14,39 +12,35 @@ from polyopt.datasets import load
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     """Age, city and whether someone bought; ages are missing in places."""
-    rng = np.random.default_rng(0)
-    path = tmp_path_factory.mktemp("columns") / "people.csv"
-    lines = ["age,city,bought"]
+    rng, rows = np.random.default_rng(0), []
     for _ in range(60):
         age, city = rng.integers(18, 80), rng.choice(["Rome", "Paris", "Oslo"])
         bought = (age > 40) or (city == "Rome")
-        lines.append(f"{age if rng.random() > 0.05 else ''},{city},{'yes' if bought else 'no'}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+        rows.append([age if rng.random() > 0.05 else "", city, "yes" if bought else "no"])
+    return write(tmp_path_factory.mktemp("columns") / "people.csv", ["age", "city", "bought"], *rows)
 
 
-def fitted(people, *words):
-    asked = ("--method", "cpm", "--faces", "1", "--categorical", "all", "--impute", "median", "--quiet")
-    return run("fit", str(people), *asked, *words)
+FIT = ("--method", "cpm", "--faces", "1", "--set", "n_init=1", "--categorical", "all", "--impute", "median")
 
 
-def test_a_sign_by_name_is_the_sign_by_number(people):
-    named, numbered = (
-        fitted(people, "--set", f"penalty.signs={given}") for given in ('{"age": -1}', "{0: -1}")
-    )
-    assert named.exit_code == numbered.exit_code == 0
-    assert named.stdout == numbered.stdout
+def fitted(people, *settings):
+    """What is printed of a fit with settings."""
+    return worked("fit", people, *FIT, "--quiet", *(f"--set={each}" for each in settings))
 
 
-def test_a_column_of_text_costs_as_one(people):
-    by_default = fitted(people, "--set", "penalty.group=1.0")
-    by_name = fitted(
-        people, "--set", "penalty.group=1.0", "--set", 'penalty.feature_groups=[["age"], ["city"]]'
-    )
-    apart = fitted(people, "--set", "penalty.group=1.0", "--set", "penalty.feature_groups=[0, 1, 2, 3]")
-    values = [
-        line for out in (by_default, by_name, apart) for line in out.stdout.splitlines() if "primal" in line
-    ]
+def test_sign_by_name_is_by_number(people):
+    """A sign of a column's name is that of its number."""
+    assert fitted(people, 'penalty.signs={"age": -1}') == fitted(people, "penalty.signs={0: -1}")
+
+
+def test_column_of_text_costs_as_one(people):
+    """The features of a column of texts are one group by default, as if it were named."""
+    groups = ("", '[["age"], ["city"]]', "[0, 1, 2, 3]")
+    values = []
+    for group in groups:
+        more = (f"penalty.feature_groups={group}",) if group else ()
+        text = fitted(people, "penalty.group=1.0", *more)
+        values += [line for line in text.splitlines() if "primal" in line]
     assert len(values) == 3
     assert values[0] == values[1] != values[2]
 
@@ -65,32 +59,31 @@ def test_a_column_of_text_costs_as_one(people):
         ),
     ],
 )
-def test_names_that_are_none_are_told(people, given, told):
-    found = fitted(people, "--set", "penalty.group=1.0", "--set", given)
-    assert found.exit_code == 2
-    assert told in found.stderr
+def test_unknown_name_is_told(people, given, told):
+    """A name that no feature has is told with those that there are."""
+    assert told in refused("fit", people, *FIT, "--set", "penalty.group=1.0", "--set", given)
 
 
-def test_where_nothing_has_a_name_numbers_are_asked_for():
+def test_numbers_pass_without_names():
+    """Numbers stay as they are; a name without names of features is refused."""
+    for asked in (
+        FacePenalty(signs=[0, 1], group=1.0),
+        FacePenalty(signs={0: 1}, feature_groups=[[0, 1], 2]),
+    ):
+        for names in (None, ["a", "b", "c"]):
+            found = by_features({"penalty": asked}, names, names, None)["penalty"]
+            assert found.get_params() == asked.get_params()
     with pytest.raises(ValueError, match="so name features by their numbers"):
         by_features({"penalty": FacePenalty(signs={"age": 1})}, None, None, None)
-    same = FacePenalty(signs=[0, 1], group=1.0)
-    assert by_features({"penalty": same}, None, None, None)["penalty"].get_params() == same.get_params()
 
 
-def test_numbers_pass_as_they_are():
-    asked = FacePenalty(signs={0: 1, 2: -1}, feature_groups=[[0, 1], 2])
-    found = by_features({"penalty": asked}, ["a", "b", "c"], ["a", "b", "c"], None)["penalty"]
-    assert found.get_params() == asked.get_params()
-
-
-def test_a_data_set_by_name_has_its_columns_in_the_order_of_the_fit(tmp_path):
+def test_named_data_have_fitted_order(tmp_path):
     """A model fitted to columns in another order labels a named data set as its own table."""
     bupa = load("bupa")
     order = [4, 2, 0, 5, 1, 3]
     X, names = bupa.X[:, order], [bupa.feature_names[j] for j in order]
     machine = SVM(kernel="linear").fit(X, bupa.y)
     save_model(Model.of(machine, feature_names=names, method="svm"), tmp_path / "model")
-    found = run("predict", str(tmp_path / "model"), "bupa")
-    assert found.exit_code == 0
-    assert found.stdout.split() == [str(label) for label in machine.predict(X)]
+    assert run("predict", tmp_path / "model", "bupa").stdout.split() == [
+        str(label) for label in machine.predict(X)
+    ]

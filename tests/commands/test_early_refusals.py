@@ -1,7 +1,5 @@
 """A wrong path, and a word that is no option's value, is told before anything heavy is imported."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.commands import worked
 
 HEAVY = ("cvxpy", "joblib", "matplotlib", "numpy", "pandas", "scipy", "sklearn", "skops")
 
@@ -43,36 +42,43 @@ UNKNOWN_VALUES = {
     "compare --data table.csv --method svm,nonsense": "nonsense",
 }
 
+# Each command in turn, in one process: what one of them imports is held against those after it, too.
 REPORT = """
 import contextlib, io, json, sys
+lines, modules = map(json.loads, sys.argv[1:])
 from polyopt.cli import app
 told = {}
-for line in ["--help", *json.loads(sys.argv[1])]:
+for line in lines:
+    if line == "models of all methods":
+        from polyopt.methods import METHODS
+        [METHODS[name].estimator_class for name in METHODS]
+        told[line] = 0, sorted(set(modules) & sys.modules.keys()), ""
+        continue
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
         try:
             app(line.split())
         except SystemExit as end:
-            told[line] = end.code, sorted(set(json.loads(sys.argv[2])) & sys.modules.keys()), said.getvalue()
+            told[line] = end.code or 0, sorted(set(modules) & sys.modules.keys()), said.getvalue()
 print(json.dumps(told))
 """
 
 
+def reported(folder, lines, modules):
+    """Return of each command its exit status, the modules that are imported by then, and what it said."""
+    given = json.dumps(list(lines)), json.dumps(modules)
+    done = subprocess.run([sys.executable, "-c", REPORT, *given], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """Return of each command its exit status, the heavy modules imported by then, and what it said.
-
-    All are called in one process: what one of them imports is held against those after it, too.
-    """
+    """What the commands above say of a folder with a table and an empty model."""
     base = tmp_path_factory.mktemp("paths")
     (base / "table.csv").write_text("a,b,y\n1,2,p\n3,4,q\n", encoding="utf-8")
     (base / "model.skops").write_bytes(b"")
     (base / "folder").mkdir()
-    given = json.dumps([*WRONG_PATHS, *UNKNOWN_VALUES]), json.dumps(HEAVY)
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT, *given], cwd=base, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return reported(base, ["--help", *WRONG_PATHS, *UNKNOWN_VALUES], HEAVY)
 
 
 @pytest.mark.parametrize("line", WRONG_PATHS)
@@ -91,41 +97,28 @@ def test_unknown_value(told, line):
     assert UNKNOWN_VALUES[line] in said
 
 
-def test_help(told):
+def test_help_imports_nothing_heavy(told):
     """The list of commands needs none of the libraries that compute."""
-    status, heavy, _ = told["--help"]
-    assert (status, heavy) == (0, [])
-
-
-def test_models_of_all_methods_need_no_cvxpy():
-    """Neither cvxpy nor matplotlib is imported with any estimator, and so by no prediction."""
-    script = (
-        "import sys; from polyopt.models import load_model; from polyopt.methods import METHODS;"
-        "[METHODS[name].estimator_class for name in METHODS];"
-        "print(*{'cvxpy', 'matplotlib', 'sklearn'} & sys.modules.keys())"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["sklearn"]
+    assert told["--help"][:2] == [0, []]
 
 
 # Packages of which a command on a saved model uses nothing; parts of those that are put off.
 UNUSED = ("cvxpy", "matplotlib", "pandas.core", "scipy.stats.distributions", "skops", "sklearn.metrics")
-
-IMPORTED = """
-import json, sys
-from polyopt.__main__ import main
-unused = json.loads(sys.argv.pop(1))
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-print(json.dumps(sorted(set(unused) & sys.modules.keys())), file=sys.stderr)
-"""
+USES = {
+    "--version": (),
+    "info cpm.skops": (),
+    "rules cpm.skops": (),
+    "rules cpm.skops --format sql": (),
+    "predict svm.skops table.csv": (),
+    "predict cpm.skops table.csv": (),
+    "predict texts.skops texts.csv": ("pandas.core", "scipy.stats.distributions", "sklearn.metrics"),
+    "models of all methods": ("pandas.core", "scipy.stats.distributions", "sklearn.metrics"),
+}
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """A folder with a table and models of it, one with probabilities, one of texts and gaps."""
+def imported(tmp_path_factory):
+    """What the commands above import, on a table and models of it, one of them of texts and gaps."""
     base = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
@@ -134,42 +127,19 @@ def saved(tmp_path_factory):
     frame["c"] = np.where(frame["c"] > 0, "high", "low")
     frame.loc[3, "a"] = np.nan
     frame.to_csv(base / "texts.csv", index=False)
-    for options in (
-        "table.csv --method svm --out svm.skops",
-        "table.csv --method cpm --out cpm.skops",
-        "texts.csv --method svm --categorical c --impute median --out texts.skops",
-    ):
-        words = [sys.executable, "-m", "polyopt", "fit", *options.split(), "-q"]
-        subprocess.run(words, cwd=base, capture_output=True, check=True)
-    return base
+    texts = ("--categorical", "c", "--impute", "median")
+    worked("fit", base / "table.csv", "--method", "svm", "--out", base / "svm.skops")
+    worked("fit", base / "table.csv", "--method", "cpm", "--set", "n_init=1", "--out", base / "cpm.skops")
+    worked("fit", base / "texts.csv", "--method", "svm", *texts, "--out", base / "texts.skops")
+    return reported(base, USES, UNUSED)
 
 
-def _imported(base, line):
-    """Return the unused packages that a command has imported."""
-    words = [sys.executable, "-c", IMPORTED, json.dumps(UNUSED), *line.split()]
-    done = subprocess.run(words, cwd=base, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stderr.splitlines()[-1])
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "--version",
-        "info cpm.skops",
-        "rules cpm.skops",
-        "rules cpm.skops --format sql",
-        "predict svm.skops table.csv",
-        "predict cpm.skops table.csv",
-    ],
-)
-def test_command_imports_what_it_uses(saved, line):
-    assert _imported(saved, line) == []
-
-
-def test_models_of_more_steps_need_no_skops(saved):
-    """Columns of texts import more of scikit-learn, which imports scipy.stats."""
-    assert not {"cvxpy", "matplotlib", "skops"} & set(_imported(saved, "predict texts.skops texts.csv"))
+@pytest.mark.parametrize("line", USES)
+def test_command_imports_what_it_uses(imported, line):
+    """A command on a saved model imports neither cvxpy nor what else it does not use."""
+    status, found, said = imported[line]
+    assert status == 0, said
+    assert set(found) <= set(USES[line])
 
 
 def test_deferred_module_is_imported_when_used():

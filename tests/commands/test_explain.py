@@ -1,12 +1,10 @@
 """`polyopt explain`: tables of numbers and texts, in the table's own columns; bad input in a sentence."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from helpers.commands import run, worked
+from helpers.commands import refused, worked
 
 from polyopt.models import load_model
 
@@ -27,7 +25,8 @@ def shop(tmp_path_factory):
     return data, model, lines
 
 
-def test_a_row_is_explained_in_the_columns_of_the_table(shop):
+def test_row_is_explained_in_columns(shop):
+    """Terms and the nearest other point are in the columns of the table, texts included."""
     data, model, lines = shop
     machine = load_model(model)
     for row in (0, 5, 11):
@@ -47,7 +46,8 @@ def test_a_row_is_explained_in_the_columns_of_the_table(shop):
         assert str(machine.predict(there)[0]) == found["other"] != found["label"]
 
 
-def test_a_column_of_texts_is_held_as_a_whole(shop):
+def test_held_columns_do_not_change(shop):
+    """A column that is held changes in no feature that was made of it."""
     data, model, _lines = shop
     text = worked("explain", model, data, "--row", 3, "--hold", "colour", "--hold", "size")
     assert max(map(len, text.split("\n"))) <= 80
@@ -57,7 +57,8 @@ def test_a_column_of_texts_is_held_as_a_whole(shop):
     assert "size" not in changes
 
 
-def test_the_model_is_explained(shop):
+def test_model_is_explained(shop):
+    """Without a row the shares of the columns add up to 1."""
     data, model, _ = shop
     assert "1 other" in worked("explain", model, data, "--row", 1, "--top", 2)
     whole = json.loads(worked("explain", model, data, "--json"))
@@ -76,17 +77,15 @@ def test_the_model_is_explained(shop):
         (("--row", -1), "Invalid value for '--row'"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(shop, options, sentence):
+def test_bad_row_is_told(shop, options, sentence):
+    """A row or a column that is not there is told in a sentence."""
     data, model, _ = shop
-    done = run("explain", model, data, *options)
-    assert done.exit_code == 2
-    assert sentence in done.output
+    assert sentence in refused("explain", model, data, *options)
 
 
-def test_a_machine_without_faces_is_refused(shop, tmp_path):
+def test_machine_without_faces_is_refused(shop, tmp_path):
+    """A machine without faces has no explanation."""
     data, _, _ = shop
     other = tmp_path / "svm.skops"
     worked("fit", data, "--categorical", "colour", "--method", "svm", "--solver", "exact", "--out", other)
-    done = run("explain", other, data)
-    assert done.exit_code == 2
-    assert "it is a model of svm; rules are of a polytope" in done.output
+    assert "it is a model of svm; rules are of a polytope" in refused("explain", other, data)

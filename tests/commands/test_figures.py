@@ -1,7 +1,5 @@
 """Pictures show themselves in a notebook, are drawn on what is given, and are kept by nobody."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,7 +47,7 @@ def pictures(machines):
     }
 
 
-def test_a_figure_shows_itself_and_nobody_keeps_it(pictures):
+def test_figure_shows_itself(pictures):
     """pyplot would keep it, and open a window; without pyplot no notebook is told how to show a figure."""
     import matplotlib.pyplot as plt
 
@@ -62,7 +60,8 @@ def test_a_figure_shows_itself_and_nobody_keeps_it(pictures):
     assert plt.get_fignums() == before
 
 
-def test_the_certificate_is_drawn_as_it_is():
+def test_conditions_are_drawn():
+    """Each condition is marked within or beyond the tolerance, the worst ones if there are many."""
     residuals = (
         Residual("primal", "$row$", 2.0, 0.5, 3), Residual("sign", "alpha", 0.0, 0.0),
         Residual("stationarity", "w", np.inf, np.inf), Residual("stationarity", "b", np.nan, np.nan),
@@ -81,7 +80,8 @@ def test_the_certificate_is_drawn_as_it_is():
     assert names == ["gap", *(f"sign of r{i}" for i in range(37, 60))]
 
 
-def test_a_path_is_drawn_as_it_is(machines):
+def test_path_is_drawn(machines):
+    """The values, bounds and counts of multipliers of a path are drawn over B, the SVM at the end."""
     X, y, *_ = machines
     points = rmm_path(X, y, bounds=[3.0, 2.0])
     above, below = path(points).axes

@@ -1,33 +1,46 @@
 """The handbook as a site: whole or not there, no link broken, at home on a phone, and without a network."""
 
-from __future__ import annotations
-
 import re
+from contextlib import chdir
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from typer.testing import CliRunner
+from helpers.commands import Opened, refused, run, worked
 
 import polyopt
-from polyopt.cli import app
 from polyopt.handbook import site
 from polyopt.handbook.generated import MODULES, public_names
-from polyopt.handbook.site import hand_written, write_sources
 
-FEW = partial(write_sources, families=("rmm",), names=("SVM", "certify_svm"), results=False)
 CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"
+for needed in ("sphinx", "myst_parser", "furo"):
+    pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    for needed in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
-    place = tmp_path_factory.mktemp("site") / "handbook"
-    assert site.build_site(place, write=FEW) == []
-    return place
+def cache(tmp_path_factory):
+    """A folder with the whole site, where a command with this cache looks for it."""
+    folder = tmp_path_factory.mktemp("cache")
+    place = folder / "polyopt" / "handbook" / site.site_folder().name
+    place.parent.mkdir(parents=True)
+    assert site.build_site(place) == [], "warnings of Sphinx"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(cache):
+    return cache / "polyopt" / "handbook" / site.site_folder().name
+
+
+def little(pages):
+    """Write the sources of a little site."""
+    listed = [f"page{i}" for i in range(8)]
+    for name in listed:
+        (pages / f"{name}.md").write_text(f"# {name}\n\nA formula, $x^2$.\n")
+    tree = "\n".join(listed)
+    (pages / "index.md").write_text(f"# A site\n\n```{{toctree}}\n{tree}\n```\n")
 
 
 class Page(HTMLParser):
@@ -35,42 +48,45 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.anchors, self.links, self.loads = set(), [], []
+        self.anchors, self.links, self.loads = set(), set(), set()
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
         if tag == "a" and found.get("href"):
-            self.links.append(found["href"])
-        self.loads += [found[key] for key in ("src", "srcset") if found.get(key)]
+            self.links.add(found["href"])
+        self.loads |= {found[key] for key in ("src", "srcset") if found.get(key)}
         if tag == "link" and found.get("rel") != "canonical":
-            self.loads.append(found["href"])
+            self.loads.add(found["href"])
 
 
 def broken(folder):
     """Links within the site that lead nowhere, and what a page loads that is not in the site."""
-    pages = {path: Page(path) for path in folder.rglob("*.html")}
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    pages = {path: Page(path) for path in files if path.suffix == ".html"}
     found = []
     for path, page in pages.items():
-        for link in [*page.links, *page.loads]:
+        for link in page.links | page.loads:
             parts = urlsplit(link)
             if parts.scheme and link in page.links:
                 continue  # to the world, for those who follow it
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            there = not parts.scheme and not parts.netloc and target.is_file()
+            there = not parts.scheme and not parts.netloc and target in files
             if there and parts.fragment and target in pages:
                 there = unquote(parts.fragment) in pages[target].anchors
             found += [] if there else [f"{path.relative_to(folder)}: {link}"]
     return found
 
 
-def test_no_link_is_broken_and_nothing_is_loaded_from_elsewhere(folder):
+def test_no_link_is_broken(folder):
+    """Every link within the site leads to a page and a place in it, and nothing else is loaded."""
     assert broken(folder) == []
 
 
-def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(folder):
-    for name in hand_written():
+def test_pages_by_hand_are_whole(folder):
+    """Every page by hand is there, with its formulas, programs, exercises and code."""
+    for name in site.hand_written():
         assert site.page_of(folder, name).is_file(), name
     for path in CHAPTERS.glob("*.md"):
         text, html = path.read_text(encoding="utf-8"), site.page_of(folder, path.stem).read_text("utf-8")
@@ -82,50 +98,8 @@ def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(fo
         assert "$$" not in html
 
 
-def test_a_build_that_is_stopped_leaves_what_was_there(folder, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    place = tmp_path / "site"
-    place.mkdir()
-    (place / site.MARK).write_text("the old one", encoding="utf-8")
-    monkeypatch.setattr(site, "_run", stop)
-    with pytest.raises(KeyboardInterrupt):
-        site.build_site(place, write=FEW)
-    assert [path.name for path in tmp_path.iterdir()] == ["site"]
-    assert (place / site.MARK).read_text(encoding="utf-8") == "the old one"
-
-
-def test_a_folder_of_somebody_else_is_refused(tmp_path):
-    pytest.importorskip("sphinx")
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(ValueError, match="is not empty, and no handbook"):
-        site.build_site(tmp_path)
-    with pytest.raises(ValueError, match="is a file"):
-        site.build_site(tmp_path / "file")
-    with pytest.raises(ValueError, match="does not exist"):
-        site.build_site(tmp_path / "no" / "site")
-
-
-def test_odd_places_are_refused_in_a_sentence_or_kept_as_they_are(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "_run", lambda *_: [])
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="the folder that you are in"):
-        site.build_site(Path("."), write=FEW)
-    with monkeypatch.context() as full:
-        full.setattr(site, "_run", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(OSError, match=r"cannot write .*site': No space"):
-            site.build_site(tmp_path / "site", write=FEW)
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    site.build_site(tmp_path / "link", write=FEW)
-    site.build_site(tmp_path / "ü 🙂", write=FEW)
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real" / site.MARK).is_file()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real", "ü 🙂"]
-
-
-def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
+def test_pages_are_finished(folder):
+    """A page has one title, places for the keyboard's focus, and no line that begins with a full stop."""
     for path in folder.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert text.count("<h1") == 1, path
@@ -136,7 +110,18 @@ def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
         assert not re.search(r"<div class='scroll'>", text), path
 
 
-def test_the_reference_has_every_name_that_the_pages_import():
+def test_programs_are_demonstrated(folder):
+    """The reference has a page for each name; the page of a family has its solved programs."""
+    assert {path.stem for path in (folder / "api").iterdir()} == {"index", *public_names(), *MODULES}
+    _, heading, text = (folder / "programs" / "svm.html").read_text("utf-8").partition("Demonstration<")
+    assert heading
+    assert "gap" in text
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert (folder / "results.html").is_file() == ('href="results.html"' in index)
+
+
+def test_reference_has_imported_names():
+    """Every name that a page imports has its entry in the reference."""
     told, modules = set(public_names()), set(MODULES)
     pages = [path for path in CHAPTERS.parent.rglob("*") if path.suffix in (".md", ".ipynb")]
     for path in pages:
@@ -147,63 +132,77 @@ def test_the_reference_has_every_name_that_the_pages_import():
             assert module == "polyopt" or parents & modules, (path.name, module)
 
 
-def test_the_sources_have_demonstrations_the_reference_and_the_kept_results(tmp_path):
-    write_sources(tmp_path, families=("svm",))
-    assert {path.stem for path in (tmp_path / "api").iterdir()} == {"index", *public_names(), *MODULES}
-    assert f"automodule:: {MODULES[0]}" in (tmp_path / "api" / f"{MODULES[0]}.md").read_text()
-    page = (tmp_path / "programs" / "svm.md").read_text(encoding="utf-8")
-    assert "## Demonstration" in page
-    assert "gap" in page.partition("## Demonstration")[2]
-    index = (tmp_path / "index.md").read_text(encoding="utf-8")
-    assert (tmp_path / "results.md").is_file() == ("\nresults\n" in index)
+def test_kept_site_is_opened(cache, folder):
+    """The command opens a page of the site that is kept."""
+    done = run("handbook", "rmm", width=400, XDG_CACHE_HOME=str(cache))
+    page = folder / "handbook" / "chapters" / "rmm.html"
+    assert (done.exit_code, done.stdout.strip()) == (0, str(page))
+    assert Opened.links[-1] == page.as_uri()
 
 
-def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
-    pytest.importorskip("sphinx")
-    built = []
+def test_stopped_build_leaves_old_site(tmp_path):
+    """Ctrl-C or a full disk during a build leaves the site that was there, and nothing beside it."""
+    place = tmp_path / "site"
+    place.mkdir()
+    (place / site.MARK).write_text("the old one", encoding="utf-8")
+    for error in (KeyboardInterrupt(), OSError(28, "No space left on device")):
 
-    def build(folder, tell):
-        built.append(folder)
-        folder.mkdir()
-        (folder / site.MARK).touch()
+        def stop(pages, error=error):
+            raise error
 
-    older = tmp_path / "0.0.1-x"
-    older.mkdir()
-    monkeypatch.setattr(site, "site_folder", lambda: tmp_path / "now")
-    monkeypatch.setattr(site, "build_site", build)
-    assert site.kept_site() == site.kept_site() == tmp_path / "now"
-    assert built == [tmp_path / "now"]
-    assert not older.exists()
+        with pytest.raises(type(error), match=r"|cannot write .*site': No space"):
+            site.build_site(place, write=stop)
+        assert [path.name for path in tmp_path.iterdir()] == ["site"]
+        assert (place / site.MARK).read_text(encoding="utf-8") == "the old one"
 
 
-def test_several_processes_build_the_same_site_and_say_what_they_are_at(folder, tmp_path):
+def test_odd_places_are_refused(tmp_path):
+    """A site does not replace other files, a file, or the folder that one is in."""
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match="is not empty, and no handbook"):
+        site.build_site(tmp_path)
+    with pytest.raises(ValueError, match="is a file"):
+        site.build_site(tmp_path / "file")
+    with pytest.raises(ValueError, match="does not exist"):
+        site.build_site(tmp_path / "no" / "site")
+    (tmp_path / "here").mkdir()
+    with chdir(tmp_path / "here"), pytest.raises(ValueError, match="the folder that you are in"):
+        site.build_site(Path("."))
+    assert "is not empty, and no handbook" in refused("handbook", "--out", tmp_path)
+    assert "certificates" in refused("handbook", "rmn"), "the pages that there are"
+
+
+def test_processes_build_same_site(tmp_path):
+    """Several processes build the pages that one builds, through a link too, and tell their steps."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
     said = []
-    assert site.build_site(tmp_path / "site", processes=2, tell=said.append, write=FEW) == []
-    for path in folder.rglob("*.html"):
-        assert (tmp_path / "site" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
-    index = "searchindex.js"
-    assert sorted((tmp_path / "site" / index).read_text("utf-8")) == sorted(
-        (folder / index).read_text("utf-8")
-    )
+    assert site.build_site(tmp_path / "link", write=little, processes=2, tell=said.append) == []
+    assert site.build_site(tmp_path / "ü 🙂", write=little, processes=1) == []
+    assert (tmp_path / "link").is_symlink()
+    pages = list((tmp_path / "real").rglob("*.html"))
+    assert len(pages) >= 9
+    for path in pages:
+        other = tmp_path / "ü 🙂" / path.relative_to(tmp_path / "real")
+        assert other.read_bytes() == path.read_bytes(), path
     assert {"solving the programs that it shows", "reading sources", "writing output"} <= set(said)
     assert not any("\x1b" in words for words in said)
 
 
-def test_without_sphinx_the_command_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(site, "find_spec", lambda name: None if name == "furo" else True)
-    ran = CliRunner().invoke(app, ["handbook"])
-    assert ran.exit_code == 2
-    assert "pip install 'polyopt[handbook]'" in ran.output
+def test_site_is_built_once(tmp_path, monkeypatch):
+    """The command builds the site of this version at its first use, and removes those of older ones."""
+    monkeypatch.setattr(site, "build_site", partial(site.build_site, write=little))
+    older = tmp_path / "polyopt" / "handbook" / "0.0.1-x"
+    older.mkdir(parents=True)
+    first, second = (run("handbook", width=400, XDG_CACHE_HOME=str(tmp_path)) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0
+    assert ("building the handbook" in first.stderr, "building" in second.stderr) == (True, False)
+    assert first.stdout == second.stdout == f"{older.parent / site.site_folder().name / 'index.html'}\n"
+    assert not older.exists()
+    out = tmp_path / "site"
+    assert worked("handbook", "--out", out, width=400).strip() == str(out / "index.html")
+    assert (out / "index.html").is_file()
 
-
-def test_a_page_that_is_not_there_is_told_with_those_that_are():
-    pytest.importorskip("sphinx")
-    ran = CliRunner().invoke(app, ["handbook", "rmn"])
-    assert ran.exit_code == 2
-    assert "certificates" in ran.output
-
-
-# -- in a browser --------------------------------------------------------------------------------------
 
 # Elements that reach out of the page, but for what stands in a box that scrolls, or beside the page.
 SPILLS = """[...document.querySelectorAll('article *')].filter(each =>
@@ -211,7 +210,11 @@ SPILLS = """[...document.querySelectorAll('article *')].filter(each =>
     && each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 80))"""
 
 
-def check_pages(browser, folder, pages):
+def test_pages_fit_phone(browser, folder):
+    """At 390 px nothing leaves the page, nothing is loaded from elsewhere, and nothing is complained of."""
+    pages = [*folder.rglob("handbook/chapters/*.html"), *folder.glob("*.html")]
+    for part in ("api", "programs", "results/pages", "handbook/notebooks"):  # the largest of each
+        pages += sorted((folder / part).glob("*.html"), key=lambda path: -path.stat().st_size)[:6]
     for page in pages:
         browser.open(page, width=390)
         fits = "document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth"
@@ -222,11 +225,8 @@ def check_pages(browser, folder, pages):
         assert browser.complaints() == [], page
 
 
-def test_the_pages_fit_a_phone_and_load_nothing_from_elsewhere(browser, folder):
-    check_pages(browser, folder, [*folder.rglob("handbook/chapters/*.html"), *folder.glob("*.html")])
-
-
-def test_the_search_works_in_a_file(browser, folder):
+def test_search_works_in_files(browser, folder):
+    """The search of a site without a server finds a chapter by a word in it."""
     browser.open(folder / "search.html")
     browser.ask("Page.navigate", url=f"{(folder / 'search.html').as_uri()}?q=whitening")
     wanted = "Relative Margin Machines and the Sigma-SVM"
@@ -234,11 +234,3 @@ def test_the_search_works_in_a_file(browser, folder):
         const links = [...document.querySelectorAll('#search-results li a')].map(each => each.textContent);
         links.includes('{wanted}') || !left-- ? done(links) : setTimeout(look, 50); }}; look(); }})"""
     assert wanted in browser.value(found)
-
-
-@pytest.mark.slow
-def test_the_whole_site_is_whole(browser, tmp_path):
-    pytest.importorskip("sphinx")
-    assert site.build_site(tmp_path / "site") == []
-    assert broken(tmp_path / "site") == []
-    check_pages(browser, tmp_path / "site", sorted((tmp_path / "site").rglob("*.html")))

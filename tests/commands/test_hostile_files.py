@@ -1,22 +1,19 @@
 """Broken, odd and hostile files: one sentence that names the place, or the values that the file has."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
-import io
 import itertools
 import lzma
 import os
 import re
-import sys
+import threading
 
 import numpy as np
 import pytest
-from helpers.commands import run, worked
+from helpers.commands import refused, run, small_table, worked, write
 
 from polyopt.cli.data import Form, load_data
-from polyopt.datasets import DataFileError, open_source, read_csv, source
+from polyopt.datasets import DataFileError, fit_preparation, open_source, read_csv
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -88,13 +85,30 @@ SVMLIGHT = {
 }
 
 
+# Files of another kind, and tables that are nearly right.
+INSTEAD = {
+    "a,b,y\n1,2,é\n".encode("utf-16"): "is not UTF-8 text but UTF-16; save it as UTF-8",
+    "a,b,y\n1,2,é\n".encode("utf-32"): "is not UTF-8 text but UTF-32; save it as UTF-8",
+    "a,b,y\n1,2,é\n".encode("latin-1"): "line 2: is not UTF-8 text; save it with that encoding",
+    b"PK\x03\x04\xff\xfe": "a zip archive or a workbook",
+    b"\xd0\xcf\x11\xe0\xa1\xb1": "a workbook; save the sheet as CSV",
+    b"\x28\xb5\x2f\xfd\xff": "compressed by zstd",
+    b"a,b,y,\n1,2,0,\n": "column 4 has no name (a separator at the end of the line?)",
+    b"a,b,y\n1\n": "has 1 cell where 3 are expected",
+    b"a,b,y\n1," + b"9" * 5000 + b",0\n": "9'... is too large for a float",
+    b"2019,2020,y\n1,2,0\n3,4,1\n": "line 1: the label 'y' is the only one that is no number",
+    b"y,a,b\nk,1,2\nl,3,4\n": "column 'y' (option categorical or, of the labels, target)",
+}
+
+
 def hostile():
-    """Name, content and what must be said of every hostile file, more than 300 of them."""
-    for (kind, (change, said)), (name, separator), (ending, pack) in itertools.product(
-        DEFECTS.items(), SEPARATORS.items(), PACKED.items()
-    ):
+    """Name, content and what must be said of every hostile file; packings and separators take turns."""
+    packings = itertools.cycle(PACKED.items())
+    for (kind, (change, said)), (name, separator) in itertools.product(DEFECTS.items(), SEPARATORS.items()):
+        ending, pack = next(packings)
         yield f"{kind}, {name}.csv{ending}", pack(table(change, separator)), said
-    for (content, said), (ending, pack) in itertools.product(SVMLIGHT.items(), PACKED.items()):
+    for content, said in SVMLIGHT.items():
+        ending, pack = next(packings)
         yield f"data.svm{ending}", pack(content), said
     good = table(lambda rows: None)
     for ending, pack in PACKED.items():
@@ -109,6 +123,11 @@ def hostile():
             yield f"lie.csv{ending}", good, "cannot be decompressed"
     for name in ("[red]x.csv", "a\x1b[2Jb.csv", "a\nb.csv", "\u202evsc.csv"):
         yield name, b"a,l\n1,x\noops,y\n3,z\n", r"line 3: column 'a': 'oops' is not a number"
+    for content, said in INSTEAD.items():
+        yield "t.csv", content, re.escape(said)
+    yield "t.parquet", b"PAR1\xff\xfe\n", "a Parquet file"
+    yield "t.npy", b"\x93NUMPY\x01\n", "an array of NumPy"
+    yield "t.svm", b"1\n-1\n", "no row lists a feature, and how many there are is not known"
     yield (
         "many.csv",
         b"a,l\n" + b"".join(b"%d,c%d\n" % (i, i) for i in range(300)),
@@ -116,12 +135,12 @@ def hostile():
     )
 
 
-def test_each_hostile_file_gives_one_sentence_that_names_the_place(tmp_path):
-    count = 0
+def test_hostile_file_is_told_in_sentence(tmp_path):
+    """Each hostile file gives one sentence, of characters that can be seen, that names the place."""
     for name, content, said in hostile():
         path = tmp_path / name
         path.write_bytes(content)
-        done = run("fit", path, "--method", "svm")
+        done = run("fit", path, "--method", "svm", "--solver", "fast")
         shown = done.output
         assert done.exit_code == 2, (name, shown)
         assert isinstance(done.exception, SystemExit), (name, done.exception)
@@ -130,8 +149,6 @@ def test_each_hostile_file_gives_one_sentence_that_names_the_place(tmp_path):
         assert shown.count("\n") == 1, (name, shown)
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", shown), (name, shown)
         path.unlink()
-        count += 1
-    assert count >= 300
 
 
 EXPECTED = np.array([[1, 2.5, -300], [0.5, 0, 7], [4, 5, 6], [7, 8, 9]])
@@ -158,7 +175,8 @@ def odd():
     yield "old.csv", spaced.replace("\n", "\r").encode(), Form()
 
 
-def test_odd_files_are_read_right(tmp_path):
+def test_odd_file_is_read_right(tmp_path):
+    """Each odd file that says what the table says has its numbers, labels and names."""
     for name, content, form in odd():
         path = tmp_path / name
         path.write_bytes(content)
@@ -185,7 +203,8 @@ def test_odd_files_are_read_right(tmp_path):
         (["[red]c[/red]", "c0[/red]"], None),
     ],
 )
-def test_labels_are_kept_as_the_text_they_are(tmp_path, labels, expected):
+def test_labels_are_kept_as_written(tmp_path, labels, expected):
+    """Labels that are not plain integers stay the texts that they are, to the predicted file."""
     path = tmp_path / "t.csv"
     path.write_text("a,l\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels * 3)))
     y = read_csv(path).y
@@ -205,13 +224,11 @@ def test_labels_are_kept_as_the_text_they_are(tmp_path, labels, expected):
         (["001", "1"], [1, 1]),
     ],
 )
-def test_svmlight_labels_are_numbers_and_stay_as_many(tmp_path, labels, expected):
+def test_svmlight_labels_are_numbers(tmp_path, labels, expected):
+    """Labels of svmlight files are numbers, of which as many stay apart."""
     path = tmp_path / "t.svm"
     path.write_text("".join(f"{label} 1:{i}\n" for i, label in enumerate(labels)))
     assert load_data(str(path)).y.tolist() == expected
-
-
-# -- texts and gaps ----------------------------------------------------------------------------------
 
 
 def mixed(path, n=40, gap=7, extra=""):
@@ -225,9 +242,11 @@ def mixed(path, n=40, gap=7, extra=""):
     return path
 
 
-@pytest.mark.parametrize("impute", ["median", "most-frequent"])
-@pytest.mark.parametrize("categorical", ["all", "colour", "1"])
-def test_texts_and_gaps_are_encoded_and_filled_as_at_the_fit(tmp_path, impute, categorical):
+@pytest.mark.parametrize(
+    ("impute", "categorical"), [("median", "all"), ("most-frequent", "colour"), ("median", "1")]
+)
+def test_texts_and_gaps_are_as_fitted(tmp_path, impute, categorical):
+    """Texts are encoded and gaps filled as at the fit, in a file with its columns in another order."""
     path, model, out = mixed(tmp_path / "t.csv"), tmp_path / "m.skops", tmp_path / "l"
     form = ("--decimal", ",", "--categorical", categorical, "--impute", impute)
     worked("fit", path, "--method", "svm", *form, "--out", model)
@@ -241,11 +260,10 @@ def test_texts_and_gaps_are_encoded_and_filled_as_at_the_fit(tmp_path, impute, c
     assert out.read_text().split()[:-1] == labels
 
 
-def test_the_imputed_value_is_the_training_columns(tmp_path):
+def test_imputed_value_is_of_training_rows(tmp_path):
+    """A gap has the median or the most frequent value of the rows that are learned from."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,l\n1,x,0\n2,,1\n?,x,0\n4,y,1\n4,y,0\n")
-    from polyopt.datasets import fit_preparation
-
     found = read_csv(path, categorical="all", impute="median")
     prepared, _ = fit_preparation(found)
     assert prepared.feature_names == ("a", "b_x", "b_y")
@@ -257,14 +275,14 @@ def test_the_imputed_value_is_the_training_columns(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fit", "compare", "duals"])
-def test_the_commands_that_fit_take_texts_and_gaps(tmp_path, command):
+def test_commands_take_texts_and_gaps(tmp_path, command):
+    """Each command that fits takes texts and gaps if options say so, and names a gap otherwise."""
     path = mixed(tmp_path / "t.csv")
     data = (path,) if command == "fit" else ("--data", path)
     form = ("--method", "svm", "--decimal", ",", "--separator", "semicolon", "--categorical", "all")
     assert "t.csv" in worked(command, *data, *form, "--impute", "median")
-    done = run(command, *data, *form)
-    assert done.exit_code == 2
-    assert "line 9: column 'weight': the cell is empty; missing values in 1 row (line 9)" in done.output
+    said = "line 9: column 'weight': the cell is empty; missing values in 1 row (line 9)"
+    assert said in refused(command, *data, *form)
 
 
 @pytest.mark.parametrize(
@@ -279,67 +297,119 @@ def test_the_commands_that_fit_take_texts_and_gaps(tmp_path, command):
         (("--separator", ","), r"separator and decimal are both ','"),
     ],
 )
-def test_bad_forms_are_named(tmp_path, options, said):
-    done = run("fit", mixed(tmp_path / "t.csv"), "--method", "svm", "--decimal", ",", *options)
-    assert done.exit_code == 2
-    assert re.search(said, done.output), done.output
+def test_bad_form_is_named(tmp_path, options, said):
+    """Options of the form that do not fit the file are named."""
+    form = ("--method", "svm", "--decimal", ",", *options)
+    assert re.search(said, refused("fit", mixed(tmp_path / "t.csv"), *form))
 
 
-def test_a_column_of_identifiers_is_told(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("id,a,l\n" + "".join(f"u{i},{i},{i % 2}\n" for i in range(1001)))
+def test_column_is_no_feature(tmp_path):
+    """Columns of identifiers, of no value, and of measurements as labels are told."""
+    ids = write(tmp_path / "i.csv", ["id", "a", "l"], *([f"u{i}", i, i % 2] for i in range(1001)))
     with pytest.raises(DataFileError, match="column 'id' holds 1,001 different texts"):
-        read_csv(path, categorical="all")
-    assert read_csv(path, categorical=["id"]).preparation is not None
-
-
-def test_a_column_without_values_is_told(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,b,l\n1,,0\n2,?,1\n")
+        read_csv(ids, categorical="all")
+    assert read_csv(ids, categorical=["id"]).preparation is not None
+    gaps = write(tmp_path / "g.csv", ["a", "b", "l"], [1, "", 0], [2, "?", 1])
     with pytest.raises(DataFileError, match="column 'b' holds no value at all"):
-        read_csv(path, impute="median")
+        read_csv(gaps, impute="median")
+    measured = write(tmp_path / "m.csv", ["u", "v", "y"], *([k, k % 5, f"{k * 0.37:.3f}"] for k in range(24)))
+    told = refused("fit", measured, "-q")
+    assert "24 different labels, which make 276 pairs of classes to fit from 24 rows" in told
+    assert "Is column 'y' that of the labels (--target)? --large goes on" in told
+    many = write(tmp_path / "c.csv", ["a", "l"], *([i, f"c{i % 101}"] for i in range(202)))
+    with pytest.raises(ValueError, match="101 different labels, which make 5,050 pairs"):
+        load_data(str(many))
+    assert len(set(load_data(str(many), None, Form(large=True)).y.tolist())) == 101
 
 
-# -- pipes, sizes, targets, names ---------------------------------------------------------------------
+def test_header_is_told_from_rows(tmp_path):
+    """A first row is a header if its label comes in no other row, and a doubt is told."""
+    whole = write(tmp_path / "n.csv", [2019, 2020, "y"], [1, 2, 0], [3, 4, 1])
+    assert load_data(str(whole), "y").y.tolist() == [0, 1]
+    words = write(tmp_path / "w.csv", [2019, 2020, "kind"], *[[k, -k, "io"[k % 2]] for k in range(8)])
+    with pytest.warns(UserWarning, match="line 1: no other line has the label 'kind'"):
+        assert len(load_data(str(words)).y) == 9
+    texts = write(tmp_path / "t.csv", ["x", "u", "no"], ["w", "v", "yes"], ["x", "v", "no"])
+    assert "line 1: was taken for a header" in refused("fit", texts, "--categorical", "all")
+    named = write(tmp_path / "y.csv", ["a", "b", "y"], [1, 2, "y"], [3, 4, "n"])  # a name may be a label
+    assert load_data(str(named)).y.tolist() == ["y", "n"]
 
 
-def test_standard_input_and_pipes_are_read_once(tmp_path, monkeypatch):
+@pytest.mark.parametrize("gap", ["N/A", "#N/A", "<NA>", "null", "NULL", "n/a"])
+def test_gaps_of_other_programs(tmp_path, gap):
+    """The words of other programs for a gap are gaps."""
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], [gap, 1, 0], [2, 3, 1], [4, 5, 0])
+    assert np.isnan(load_data(str(path), form=Form(impute="median")).X[0, 0])
+    assert "missing values in 1 row (line 2)" in refused("fit", path)
+
+
+@pytest.mark.parametrize("cell", ["-", "none", "missing", r"\N"])
+def test_other_words_are_no_gap(tmp_path, cell):
+    """A word that is none of these is told how a gap is written."""
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], [1, cell, 0], [2, 3, 1], [4, 5, 0])
+    assert "a missing value is an empty cell, NA, N/A" in refused("fit", path, "--impute", "median")
+
+
+@pytest.mark.parametrize("digits", [101, 5000])
+def test_long_numbers_are_texts(tmp_path, digits):
+    """Labels of hundreds of digits are texts, and such an index or column is refused."""
+    labels = ["1" * digits, "2" * digits]
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], *[[k, -k, labels[k % 2]] for k in range(4)])
+    assert load_data(str(path)).y.tolist() == labels * 2
+    assert "is not a column" in refused("fit", path, "--target", "1" * digits)
+    index = write(tmp_path / "t.svm", ["1 1:1"], [f"-1 {'9' * digits}:1"])
+    assert "line 2: index 999" in refused("fit", index)
+
+
+def test_long_rows_are_read(tmp_path):
+    """A table of few rows with 20,000 columns is read whole."""
+    path = write(tmp_path / "wide.csv", *([*["1.25"] * 19_999, k, "ab"[k % 2]] for k in range(60)))
+    found = read_csv(path)
+    assert (found.X[:, :-1] == 1.25).all()
+    assert found.X[:, -1].tolist() == list(range(60))
+
+
+def test_standard_input_is_read(tmp_path):
+    """A table or an svmlight file, packed or not, is read from standard input and from a pipe."""
     content = table(lambda rows: rows.extend(ROWS * 5))
-    for packed in PACKED.values():
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed(content))))
-        assert load_data("-").X.shape == (24, 3)
-    read, write = os.pipe()
-    os.write(write, content)
-    os.close(write)
+    for pack in PACKED.values():
+        assert "of 24 samples" in worked("fit", "-", "--method", "svm", given=pack(content))
+    assert "of 2 samples" in worked("fit", "-", "--method", "svm", given=b"1 1:2\n-1 2:1\n")
+    read, ready = os.pipe()
+    os.write(ready, content)
+    os.close(ready)
     assert load_data(f"/dev/fd/{read}", "kind").target == "kind"
     os.close(read)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 1:2\n-1 2:1\n")))
-    assert load_data("-").X.toarray().tolist() == [[2, 0], [0, 1]]
     with pytest.raises(DataFileError, match="/dev/null: is empty"):
         load_data("/dev/null")
 
 
-def test_what_would_not_fit_in_memory_is_told(tmp_path, monkeypatch):
-    path = tmp_path / "t.csv"
-    path.write_text("a,l\n" + "1,0\n2,1\n" * 5000)
-    monkeypatch.setattr("polyopt.datasets.tables.memory", lambda: 100_000)
-    with pytest.raises(DataFileError, match=r"has about 10,00\d rows of 2 columns, and takes 0.0 GB"):
-        read_csv(path)
-    monkeypatch.setattr(source, "memory", lambda: 100_000)
+def test_stream_is_named_once(tmp_path):
+    """Standard input or a pipe that several --data name is refused, a file is not."""
+    compare = ("compare", "--methods", "svm")
+    said = "standard input can be read once, and --data names it 2 times"
+    assert said in refused(*compare, "--data", "-", "--data", "-")
+    assert said in refused(*compare, "--data", "-", "--data", "/dev/stdin")
+    table, pipe = small_table(tmp_path), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "can be read once" in refused(*compare, "--data", pipe, "--data", table, "--data", pipe)
+    threading.Thread(target=pipe.write_bytes, args=(table.read_bytes(),), daemon=True).start()
+    worked(*compare, "--data", pipe, "--data", table, "--data", table, "-q")
+
+
+def test_data_beyond_memory_are_told(tmp_path, monkeypatch):
+    """A table that would not fit in memory is told, before it is read and while it is unpacked."""
+    path = write(tmp_path / "t.csv", ["a", "l"], *[[1, 0], [2, 1]] * 5000)
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
+    for module in ("tables", "source"):
+        monkeypatch.setattr(f"polyopt.datasets.{module}.memory", lambda: 100_000)
+    with pytest.raises(DataFileError, match=r"has about 10,00\d rows of 2 columns, and takes 0.0 GB"):
+        read_csv(path)
     with pytest.raises(DataFileError, match=r"holds more than 0\.0 GB of text"):
         open_source(packed)
     with pytest.raises(DataFileError, match="holds more than"):
         open_source("/dev/zero")
-
-
-def test_large_goes_on(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,l\n" + "".join(f"{i},c{i % 101}\n" for i in range(202)))
-    with pytest.raises(ValueError, match="101 different labels, which make 5,050 pairs"):
-        load_data(str(path))
-    assert len(set(load_data(str(path), None, Form(large=True)).y.tolist())) == 101
 
 
 @pytest.fixture
@@ -350,7 +420,8 @@ def model(tmp_path):
     return tmp_path / "m.skops"
 
 
-def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
+def test_outputs_replace_inputs_by_force(model, tmp_path):
+    """An output does not replace a file that is read, by any name, unless --force says so."""
     data, link = tmp_path / "t.csv", tmp_path / "link.csv"
     os.link(data, link)
     before, saved = data.read_bytes(), model.read_bytes()
@@ -361,9 +432,7 @@ def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
         ("fit", data, "--method", "svm", "--out", link),
         ("compare", "--data", data, "--report", data),
     ):
-        done = run(*arguments)
-        assert done.exit_code == 2
-        assert re.search("is the file that is read", done.output), done.output
+        assert "is the file that is read" in refused(*arguments)
     assert data.read_bytes() == before
     assert model.read_bytes() == saved
     worked("fit", data, "--method", "svm", "--out", model, "--force")
@@ -374,42 +443,41 @@ def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
     assert data.read_text().startswith("<!")
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "compare"])
-def test_a_folder_as_target_is_refused_before_the_work(command, model, tmp_path):
-    arguments = {
-        "fit": ("fit", "sonar", "--out"),
-        "predict": ("predict", model, tmp_path / "t.csv", "--out"),
-        "compare": ("compare", "--report"),
-    }[command]
-    done = run(*arguments, tmp_path)
-    assert done.exit_code == 2
-    assert re.search("is a folder; give the name of a file", done.output), done.output
+def test_folder_as_output_is_refused(model, tmp_path):
+    """A folder as output is refused before the work, and as a model too."""
+    for line in (
+        ("fit", "sonar", "--out"),
+        ("predict", model, tmp_path / "t.csv", "--out"),
+        ("compare", "--report"),
+    ):
+        assert "is a folder; give the name of a file" in refused(*line, tmp_path)
+    assert f"{tmp_path} is a folder" in refused("info", tmp_path)
 
 
-def test_columns_that_are_not_the_models_are_named(model, tmp_path):
+def test_columns_are_found_by_name(model, tmp_path):
+    """Columns are found by name in any order, or by position if asked or without a header."""
     new, out = tmp_path / "new.csv", tmp_path / "l"
-    new.write_text("x,y,z\n1,2,3\n")
-    done = run("predict", model, new)
-    assert done.exit_code == 2
-    assert re.search(r"has the columns 'x', 'y', 'z', and none of the model's, .* 'a', 'b', 'c'", done.output)
-    worked("predict", model, new, "--by-position", "--out", out)
-    by_position = out.read_text()
-    new.write_text("c,b,a\n3,2,1\n")
-    worked("predict", model, new, "--out", out)
-    assert out.read_text() == by_position
-    new.write_text("c,b,d\n3,2,1\n")
-    assert re.search(r"lacks the column 'a' and has a column 'd'", run("predict", model, new).output)
-    new.write_text("a|b|c\n1|2|3\n")
-    worked("predict", model, new, "--separator", "|", "--out", out)
-    assert out.read_text() == by_position
-    new.write_text("1,2,3\n")
-    assert "has no header: its columns are taken in order" in worked("predict", model, new, "--out", out)
-    assert out.read_text() == by_position
 
+    def predicted(text, *options):
+        new.write_text(text)
+        said = worked("predict", model, new, *options, "--out", out)
+        return out.read_text(), said
 
-# -- text from outside --------------------------------------------------------------------------------
+    def told(text):
+        new.write_text(text)
+        return refused("predict", model, new)
 
-NASTY = ["c0[/red]", "[red]c1[/red]"]
+    wanted, _ = predicted("a,b,c\n1,2,3\n")
+    assert predicted("x,y,z\n1,2,3\n", "--by-position")[0] == wanted
+    assert predicted("c,b,a\n3,2,1\n")[0] == wanted
+    assert predicted("a|b|c\n1|2|3\n", "--separator", "|")[0] == wanted
+    labels, said = predicted("1,2,3\n")
+    assert labels == wanted
+    assert "has no header: its columns are taken in order" in said
+    named = told("x,y,z\n1,2,3\n")
+    assert re.search(r"has the columns 'x', 'y', 'z', and none of the model's, .* 'a', 'b', 'c'", named)
+    assert "lacks the column 'a' and has a column 'd'" in told("c,b,d\n3,2,1\n")
+    assert "; --separator says what separates them" in told("a|b|c\n1|2|3\n")
 
 
 def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
@@ -425,15 +493,16 @@ def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
 @pytest.mark.parametrize(
     ("labels", "shown"),
     [
-        (NASTY, NASTY),
+        (["c0[/red]", "[red]c1[/red]"],) * 2,
         (["a\x1b[31mb", "c\u202ed"], [r"a\x1b[31mb", r"c\u202ed"]),
         (["two\nlines", ":smile:"], [r"two\nlines", ":smile:"]),
         (["<script>x</script>", "$\\frac$"], ["<script>x</script>", "$\\frac$"]),
     ],
 )
-def test_labels_are_shown_and_never_interpreted(tmp_path, labels, shown):
+def test_labels_are_shown_and_not_interpreted(tmp_path, labels, shown):
+    """Labels and names from a file are texts to the terminal, to rich and to a page."""
     path, model, page = nasty(tmp_path / "t.csv", labels), tmp_path / "m.skops", tmp_path / "p.html"
-    worked("fit", path, "--method", "cpm", "--set", "n_init=1", "--out", model)
+    worked("fit", path, "--method", "spla1", "--set", "n_init=1", "--out", model)
     rules = worked("rules", model)
     assert "[b]x[/b]" in rules
     assert all(label in rules for label in shown)

@@ -1,15 +1,12 @@
 """A method is its entry: each works through the commands, and no module outside the entries names one."""
 
-from __future__ import annotations
-
 import ast
 import importlib
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.commands import run, small_table, worked
+from helpers.commands import small_table, worked
 
 import polyopt
 from formulations import FAMILIES
@@ -27,12 +24,9 @@ def table(tmp_path):
     return small_table(tmp_path)
 
 
-# -- every method, through every command ------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_method_is_shown_and_has_its_multipliers_explained(name, table):
-    """That each is compared is in test_compare, that each is fitted and saved in test_cli."""
+def test_method_is_shown_and_explained(name, table):
+    """Each method has its programs shown, and its multipliers and slopes explained."""
     method = METHODS[name]
     shown = worked("show", name)
     assert name.replace("-", "_") in families() or worked("show", method.programs[0]).strip() in shown
@@ -41,8 +35,8 @@ def test_every_method_is_shown_and_has_its_multipliers_explained(name, table):
     assert "How the optimal value p moves" in multipliers
 
 
-def test_verify_goes_over_the_programs_of_every_method():
-    """That they are proven is in test_verify."""
+def test_programs_of_methods_are_listed():
+    """The programs that methods name are those that verify goes over."""
     assert set(families()) == set(FAMILIES)
     listed = {entry.name for entry in entries()}
     for method in BUILT_IN.values():
@@ -51,7 +45,8 @@ def test_verify_goes_over_the_programs_of_every_method():
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_what_an_entry_names_is_there(name):
+def test_names_of_entry_are_there(name):
+    """What an entry names is there, under the name by which saved models call it."""
     method = METHODS[name]
     cls = method.estimator_class
     assert f"{cls.__module__}.{cls.__qualname__}" == method.home, "a saved model calls it so"
@@ -68,14 +63,15 @@ def test_what_an_entry_names_is_there(name):
     assert method_of(cls()) in [other for other in BUILT_IN.values() if other.home == method.home]
 
 
-def test_every_file_of_cross_checks_is_named_by_an_entry():
+def test_crosscheck_files_are_named():
+    """Every file of cross-checks is named by an entry, and no check has the name of another."""
     folder = ROOT / "polyopt" / "crosschecks"
     files = {path.stem for path in folder.glob("*.py") if "\nCHECKS = " in path.read_text(encoding="utf-8")}
     assert files == {m.rpartition(".")[2] for method in BUILT_IN.values() for m in method.crosschecks}
     assert len({check.name for check in all_checks()}) == len(all_checks())
 
 
-def test_every_estimator_that_is_a_method_has_an_entry():
+def test_every_classifier_has_an_entry():
     """LogisticSearch chooses the settings of a method; the other classifiers are methods."""
     from sklearn.base import is_classifier
 
@@ -84,16 +80,11 @@ def test_every_estimator_that_is_a_method_has_an_entry():
     homes = {method.home.rpartition(".")[2] for method in BUILT_IN.values()}
     assert found - homes == {"LogisticSearch"}
     assert all(is_classifier(getattr(polyopt, name)()) for name in homes)
-
-
-def test_the_defaults_are_methods():
     assert {DEFAULT_METHOD, *DEFAULT_METHODS} <= set(BUILT_IN)
 
 
-# -- nothing else names a method ----------------------------------------------------------------------
-
-
-def test_the_list_for_type_checkers_is_of_public_names():
+def test_type_checkers_see_public_names():
+    """The names that type checkers read are public, and lead where the lazy ones do."""
     tree = ast.parse(Path(polyopt.__file__).read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     pairs = [(node.module, alias.name) for node in block.body for alias in node.names]
@@ -102,9 +93,6 @@ def test_the_list_for_type_checkers_is_of_public_names():
         assert getattr(polyopt, name) is getattr(importlib.import_module(module), name, None) or (
             name == "datasets"
         )
-
-
-# -- what an entry may hold ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -128,27 +116,7 @@ def test_the_list_for_type_checkers_is_of_public_names():
         ({"tuned": ""}, "tuned, rule and tuning must be given together"),
     ],
 )  # fmt: skip
-def test_an_entry_that_no_command_could_use_is_refused(changes, message):
+def test_unusable_entry_is_refused(changes, message):
+    """An entry that no command could use is refused by its wrong field."""
     with pytest.raises(ValueError, match=message):
         replace(BUILT_IN["rmm"], **changes)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("C", r"--set takes NAME=VALUE, not 'C'"),
-        ("=1", r"--set takes NAME=VALUE, not '=1'"),
-        ("width=2", r"--set: svm has no setting 'width'; it has C, kernel, gamma"),
-        ("solver=exact", r"--set: solver has an option of its own, --solver"),
-        ("degree=word", r"'degree' parameter.*'word'"),
-    ],
-)
-def test_settings_without_an_option_are_checked(given, message, table):
-    done = run("fit", table, "--method", "svm", "--set", given)
-    assert done.exit_code == 2
-    assert re.search(message, done.output), done.output
-
-
-def test_any_setting_can_be_given(table):
-    text = worked("fit", table, "--method", "svm-rbf", "--set", "kernel=poly", "--set", "degree=2")
-    assert "kernel=poly, degree=2" in text

@@ -1,7 +1,5 @@
 """Methods of other packages: the example of the guide works as built-in ones do, a broken one harms none."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.commands import run, small_table, worked
+from helpers.commands import refused, registry, run, small_table, worked
 
 import polyopt
 from formulations.language.consistency import misprints
@@ -37,24 +35,15 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def registry():
-    """The registry, which forgets afterwards what a test registers."""
-    kept = METHODS.by_name, METHODS.packages, METHODS.families
-    METHODS.by_name, METHODS.packages, METHODS.families = (dict(part) for part in kept)
-    METHODS.__dict__.pop("complete", None)
-    yield METHODS
-    METHODS.by_name, METHODS.packages, METHODS.families = kept
-    METHODS.__dict__.pop("complete", None)
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch, registry):
+def site(tmp_path):
     """A folder on the path to install packages into, and a registry that has not looked there yet."""
     folder = tmp_path / "site"
     folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
+    sys.path.insert(0, str(folder))
     before = set(sys.modules)
-    yield folder
+    with registry():
+        yield folder
+    sys.path.remove(str(folder))
     for name in set(sys.modules) - before:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
             del sys.modules[name]
@@ -81,7 +70,7 @@ def told(action):
     return [str(warning.message) for warning in caught]
 
 
-def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_path):
+def test_guide_example_works_everywhere(site, table, tmp_path):
     """A program, its dual, its loop and its entry, in another package: it gets what built-in methods get."""
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE)
     assert told(lambda: list(METHODS)) == []
@@ -120,10 +109,9 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
         "fit", table, "--method", "lsvm", "--C", 2, "--out", model
     )
     assert len(worked("predict", model, table).split()) >= 30
-    refused = run("fit", table, "--method", "lsvm", "--C", -1)
-    assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
-    assert "method 'lsvm' of the package 'lagrangian': C must be positive and finite" in refused.output
-    assert run("fit", table, "--method", "lsvm", "--set", "D=1").exit_code == 2
+    said = "method 'lsvm' of the package 'lagrangian': C must be positive and finite"
+    assert said in refused("fit", table, "--method", "lsvm", "--C", -1)
+    refused("fit", table, "--method", "lsvm", "--set", "D=1")
 
 
 def str_data(table):
@@ -131,7 +119,8 @@ def str_data(table):
     return Dataset("table", values[:, :-1], values[:, -1].astype(int), target_names=("no", "yes"))
 
 
-def test_a_notebook_registers_a_method_and_registers_it_again(site, table):
+def test_method_is_registered_again(site, table):
+    """A method of a session is replaced by a later one of its name; taken names are refused."""
     (site / "notebook.py").write_text(EXAMPLE, encoding="utf-8")
     method = importlib.import_module("notebook").METHOD
     polyopt.register(method)
@@ -156,9 +145,7 @@ def test_a_notebook_registers_a_method_and_registers_it_again(site, table):
 BROKEN = {
     "no module": ("lsvm = nowhere:METHOD", "", r"cannot be read: ModuleNotFoundError: .*'nowhere'"),
     "no name": ("lsvm = broken:OTHER", "", r"cannot be read: AttributeError: .*OTHER"),
-    "no syntax": ("lsvm = broken:METHOD", "def", r"cannot be read: SyntaxError"),
     "leaves": ("lsvm = broken:METHOD", "raise SystemExit(3)", r"cannot be read: SystemExit: 3"),
-    "a number": ("lsvm = broken:METHOD", "METHOD = 3", r"cannot be read: TypeError"),
     "a word": ("lsvm = broken:METHOD", "METHOD = 'lsvm'", r"left out: .* not by str"),
     "a function that fails": ("lsvm = broken:f", "def f():\n    return 1 / 0", r"ZeroDivisionError"),
     "a wrong entry": (
@@ -177,7 +164,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_entry_is_told_and_takes_nothing_away(kind, site):
+def test_broken_entry_is_told(kind, site):
+    """A package with a broken entry is named in a warning, and all other methods are there."""
     points, code, sentence = BROKEN[kind]
     install(site, "bad-one", points, broken=code)
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE)
@@ -200,7 +188,8 @@ def faulty(place):
     return re.sub(re.escape(place) + ".*", lambda _: FAULTS[place], EXAMPLE)
 
 
-def test_programs_that_cannot_be_stated_fail_in_verify_and_are_left_out_of_lists(site):
+def test_unstated_programs_fail(site):
+    """Programs that cannot be stated fail in verify, and lists leave them out with a warning."""
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=faulty("def pairs(seed=0):"))
     (check,) = verify(0, ("lsvm",))
     assert (check.verdict, falls_short([check])) == ("FAILS", ["lsvm"])
@@ -208,12 +197,11 @@ def test_programs_that_cannot_be_stated_fail_in_verify_and_are_left_out_of_lists
     text = worked("show")
     assert "warning: the programs of lsvm are left out. method 'lsvm' of the package 'lagrangian'" in text
     assert "rmm.qp" in text
-    refused = run("show", "lsvm.primal")
-    assert refused.exit_code == 2
-    assert "of the package 'lagrangian': KeyError" in refused.output
+    assert "of the package 'lagrangian': KeyError" in refused("show", "lsvm.primal")
 
 
-def test_an_estimator_that_fails_has_rows_that_say_so(site, table, tmp_path):
+def test_failing_estimator_is_told(site, table, tmp_path):
+    """The rows, the report and the commands name the package and the error of its estimator."""
     code = faulty("    def _fit_binary(self, X, y, weights, rows):")
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=code)
     found = compare(str_data(table), ["lsvm", "svm"])
@@ -222,9 +210,7 @@ def test_an_estimator_that_fails_has_rows_that_say_so(site, table, tmp_path):
     assert [row.claim for row in found.rows] == ["none", "none", "optimal", "optimal"]
     write_report(found, tmp_path / "r.html")
     for command in (("fit", table), ("duals", "--data", table)):
-        done = run(*command, "--method", "lsvm")
-        assert (done.exit_code, "Traceback" in done.output) == (2, False)
-        assert sentence in " ".join(done.output.split())
+        assert sentence in refused(*command, "--method", "lsvm")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +222,8 @@ def test_an_estimator_that_fails_has_rows_that_say_so(site, table, tmp_path):
         ({"crosschecks": ("nowhere",)}, ""),
     ],
 )
-def test_what_an_entry_names_wrongly_is_told_when_it_is_needed(changes, message, site, table):
+def test_wrong_name_in_entry_is_told(changes, message, site, table):
+    """What an entry names and is not there is told when it is used, and harms no other method."""
     code = f"{EXAMPLE}\nfrom dataclasses import replace\nMETHOD = replace(METHOD, **{changes!r})\n"
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=code)
     if "crosschecks" in changes:

@@ -1,17 +1,13 @@
 """Results as a notebook shows them: readable under the stylesheets of Jupyter, VS Code and a plain page."""
 
-from __future__ import annotations
-
+from itertools import product
 from pathlib import Path
 
 import pytest
-from helpers.browser import find_browser
 
 from formulations import cpm, rmm
 from formulations.language.toy_data import two_blobs
 from polyopt import OneNormSVM, RelativeMarginMachine, rmm_path
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
 HELPERS = Path(__file__).parent.parent / "helpers"
 HOSTS = {
@@ -75,8 +71,7 @@ TEXTS = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("width", [900, 390])
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(("host", "width"), [*product(HOSTS, [390]), ("lab", 900)])
 @pytest.mark.parametrize("name", THINGS)
 def test_texts_are_whole_and_apart(browser, tmp_path, things, name, host, width):
     """A label takes two lines at most; no text is cut, overlaps another, or leaves the page."""
@@ -100,7 +95,7 @@ def test_texts_are_whole_and_apart(browser, tmp_path, things, name, host, width)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("host", ["lab", "vscode"])
 @pytest.mark.parametrize("name", ["program", "certificate"])
-def test_letters_have_the_colour_of_the_notebook(browser, tmp_path, things, name, host, theme):
+def test_letters_have_notebook_colour(browser, tmp_path, things, name, host, theme):
     """All letters take the notebook's colour and no row has a ground of its own, in light and dark themes."""
     file = tmp_path / "page.html"
     file.write_text(page(things[name], host, theme), encoding="utf-8")
@@ -115,7 +110,7 @@ def test_letters_have_the_colour_of_the_notebook(browser, tmp_path, things, name
 
 
 @pytest.mark.parametrize("width", [900, 390])
-def test_a_machine_shows_its_parameters(browser, tmp_path, things, width):
+def test_machine_shows_parameters(browser, tmp_path, things, width):
     """A machine has the HTML of scikit-learn, whose table of parameters names B and its value."""
     file = tmp_path / "page.html"
     file.write_text(page(things["machine"], "lab"), encoding="utf-8")

@@ -1,11 +1,9 @@
 """Pages as a browser shows them: narrow and wide, light and dark, printed, sorted, and loading nothing."""
 
-from __future__ import annotations
-
 import re
 
+import numpy as np
 import pytest
-from helpers.browser import find_browser
 
 from formulations.language.toy_data import two_blobs
 from polyopt.compare import compare
@@ -13,8 +11,6 @@ from polyopt.datasets import Dataset
 from polyopt.methods.programs import entries
 from polyopt.report import write_report
 from polyopt.report.programs import programs_page
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
 PAGES = ("compare", "hostile", "show")
 HOSTILE = (
@@ -25,7 +21,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pages")
-    X, y = two_blobs(m=4)
+    X, y = two_blobs(24, 4)
     few = {"n_init": 1}
     for page, name, methods, settings in (
         ("compare", "blobs", ["rmm", "cpm"], few),
@@ -33,12 +29,22 @@ def folder(tmp_path_factory):
     ):
         data = Dataset(name, X, y, target_names=(f"_{name} no", f"{name} yes"))
         write_report(compare(data, methods, settings=settings), place / f"{page}.html")
+    thirds = np.arange(len(y)) % 3  # of which no pictures are drawn
+    sets = [
+        Dataset(name, X, labels, target_names=tuple("abc"[: len(set(labels))]))
+        for name, labels in (("first", y), ("second", thirds), ("third", thirds))
+    ]
+    write_report(compare(sets, ["svm", "rmm"]), place / "three.html")
     listed = entries(("rmm", "plume", "cpm"))
     text = programs_page([entry.program for entry in listed])
     (place / "show.html").write_text(text, encoding="utf-8")
     return place
 
 
+# Left edge and top of each link of the contents, and whether it is of a part of a section.
+LINKS = """[...document.querySelectorAll('nav a')].map(each => {
+    const box = each.getBoundingClientRect();
+    return [Math.round(box.left), Math.round(box.top), each.closest('ul ul') !== null]; })"""
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; });"
 # Elements that reach out of the page, but for what stands in a box that scrolls.
 SPILLS = """[...document.querySelectorAll('body *')].filter(each => !each.closest('.scroll, section figure')
@@ -47,7 +53,8 @@ SPILLS = """[...document.querySelectorAll('body *')].filter(each => !each.closes
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone_loads_nothing_and_complains_of_nothing(browser, folder, name, scheme):
+def test_page_fits_phone(browser, folder, name, scheme):
+    """At 390 px nothing leaves the page, closed or open; nothing is loaded or complained of."""
     path = folder / f"{name}.html"
     browser.open(path, width=390, scheme=scheme)
     for _ in range(2):
@@ -60,7 +67,8 @@ def test_a_page_fits_a_phone_loads_nothing_and_complains_of_nothing(browser, fol
     assert browser.value("[...document.links].every(each => each.getAttribute('href').startsWith('#'))")
 
 
-def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
+def test_script_in_name_is_shown(browser, folder):
+    """A name that is a script is text in the heading and in the legend."""
     browser.open(folder / "hostile.html")
     assert browser.value("document.title") == "polyopt: exact and fast, side by side"
     heading = browser.value("document.querySelector('h2').textContent")
@@ -71,7 +79,8 @@ def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_letters_of_pictures_are_large_enough_and_stand_out(browser, folder, scheme):
+def test_letters_of_pictures_are_legible(browser, folder, scheme):
+    """Letters of pictures have 10 px on a phone, and a contrast of 3 to the page."""
     browser.open(folder / "compare.html", width=390, scheme=scheme)
     sizes = """[...document.querySelectorAll('figure svg text[style*=font]')].map(each => {
         const box = each.ownerSVGElement, scale = box.clientWidth / box.viewBox.baseVal.width;
@@ -102,7 +111,8 @@ def as_number(text):
     return float(found[0].replace(",", "")) if found else None
 
 
-def test_a_key_on_a_heading_sorts_by_number_or_by_word_and_back(browser, folder):
+def test_heading_sorts_table(browser, folder):
+    """Enter on a heading sorts up, down and back, numbers by size with what is missing last."""
     browser.open(folder / "compare.html")
     browser.value(OPEN_ALL)
     heads = browser.value(HEADS)[:3]  # the table after these is long
@@ -134,9 +144,32 @@ def test_a_key_on_a_heading_sorts_by_number_or_by_word_and_back(browser, folder)
     assert moved
 
 
-def test_a_link_opens_the_program_it_leads_to(browser, folder):
+def test_link_opens_its_program(browser, folder):
+    """A link of the contents opens the program that it leads to."""
     browser.open(folder / "compare.html")
     assert not browser.value("document.getElementById('program-rmm').open")
     browser.value("document.querySelector('nav a[href=\"#program-rmm\"]').click()")
     opened = "new Promise(done => setTimeout(() => done(document.getElementById('program-rmm').open), 50))"
     assert browser.value(opened)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_contents_are_aligned(browser, folder, width):
+    """Sections beside each other begin on one line, and every part stands under its own section."""
+    browser.open(folder / "three.html", width=width)
+    section, tops = (0, 0), []
+    for left, top, is_part in browser.value(LINKS):
+        if is_part:
+            assert top > section[1]
+            assert section[0] < left < section[0] + 40
+        else:
+            section = (left, top)
+            tops.append(top)
+    assert len(set(tops)) == (len(tops) if width == 390 else 2)
+
+
+def test_table_fits_wide_page(browser, folder):
+    """At 1200 px no column of the table is cut."""
+    browser.open(folder / "three.html", width=1200)
+    boxes = "[...document.querySelectorAll('.scroll:has(.comparison)')]"
+    assert browser.value(f"{boxes}.every(each => each.scrollWidth <= each.clientWidth)")

@@ -1,20 +1,18 @@
 """What a notebook shows of a result: short, whole, escaped, and within ten lines as text."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from helpers.pages import Tags
 
 import polyopt
 from formulations import rmm
 from formulations.language.display import Shown, Summary, Table, text_of
 from formulations.language.solution import Solution, Status
 from formulations.language.toy_data import two_blobs
-from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
+from polyopt import certify_rmm, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.margin.path import PathPoint
 from polyopt.report.programs import html_of
@@ -23,28 +21,6 @@ from polyopt.sparse.cross_entropy import L0Search, Work
 HOSTILE = (
     """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e&$x$"""
 )
-
-
-class Reader(HTMLParser):
-    """The tags of a part of a page, each closed, and its text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.text, self.open = [], "", []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attributes)
-        self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +37,11 @@ def things():
     }  # fmt: skip
 
 
-def test_the_certificate_and_the_path_say_what_is_proven(things):
+def test_results_say_what_is_proven(things):
+    """A certificate shows its sentence, bound and violations, a path its values."""
     certificate, path = things["certificate"], things["path"]
     assert certificate.claim is Claim.SUBOPTIMAL_BY
-    text = Reader(certificate._repr_html_()).text
+    text = Tags(certificate._repr_html_()).text
     assert certificate.sentence in text
     assert f"{certificate.dual_value:.10g}" in text
     assert text.count("violated") == sum(not r.relative <= certificate.tol for r in certificate.residuals)
@@ -73,16 +50,20 @@ def test_the_certificate_and_the_path_say_what_is_proven(things):
         assert line.split()[:2] == [f"{point.B:.6g}", f"{point.certificate.primal_value:.8g}"]
 
 
-def test_the_html_is_whole_folds_and_runs_nothing(things):
+def test_html_runs_nothing(things):
+    """The HTML of each result is whole, folds, and loads and runs nothing."""
     for name, thing in things.items():
-        reader = Reader(thing._repr_html_())
-        assert not {"script", "link", "img", "iframe"} & set(reader.tags), name
-        assert name == "program" or "details" in reader.tags
-    assert Reader(things["program"]._repr_html_()).tags.count("math") >= 8
+        reader = Tags(thing._repr_html_())
+        tags = {tag for tag, _ in reader.tags}
+        assert reader.loads == []
+        assert not {"script", "img"} & tags, name
+        assert name == "program" or "details" in tags
+    assert things["program"]._repr_html_().count("<math") >= 8
     assert "color: inherit" in things["search"]._repr_html_(), "in a dark notebook its letters are light"
 
 
 def test_hostile_names_are_text():
+    """A name that is a script is text in the HTML, and within ten lines as text."""
     residual = Residual("primal", HOSTILE, 1.0, 1.0, 2)
     hostile = Certificate(HOSTILE, Claim.NONE, 2.0, 1.0, (residual,), note=HOSTILE)
     vectors = {HOSTILE: np.array([HOSTILE, ""]), "w": np.zeros(0)}
@@ -91,26 +72,30 @@ def test_hostile_names_are_text():
     )
     for thing in (hostile, solved):
         page = thing._repr_html_()
-        reader = Reader(page)
-        assert not {"script", "img"} & set(reader.tags)
+        reader = Tags(page)
+        assert not {"script", "img"} & {tag for tag, _ in reader.tags}
         assert "\x1b" not in page
         assert "\u202e" not in page
         assert "onerror=alert(1)" in reader.text
         assert len(repr(thing).splitlines()) <= 10
 
 
-def test_many_rows_are_cut_and_counted():
+def test_many_rows_are_counted():
+    """A long table is cut, and what is left out is counted."""
     rows = tuple((str(i), f"{i / 7:.3f}") for i in range(1000))
     summary = Summary("many", (("a", "b " * 500),), (Table("all", ("i", "x"), rows, True),))
-    reader = Reader(html_of(summary))
-    assert reader.tags.count("tr") == 1 + 1 + 400, "the fact, the head of the table, and its rows"
+    reader = Tags(html_of(summary))
+    assert [tag for tag, _ in reader.tags].count("tr") == 1 + 1 + 400, (
+        "the fact, the head of the table, and its rows"
+    )
     assert "and 600 more" in reader.text
     lines = text_of(summary).splitlines()
     assert len(lines) == 10
     assert lines[-1] == "  … and 995 more"
 
 
-def test_a_path_is_the_list_that_it_was(things):
+def test_path_is_a_list(things):
+    """A path is a list of its points, and is the same after pickling."""
     path = things["path"]
     assert isinstance(path, list)
     assert [point.B for point in path] == [np.inf, 2.0, 1.5]
@@ -120,11 +105,7 @@ def test_a_path_is_the_list_that_it_was(things):
     assert isinstance(path[0], PathPoint)
 
 
-def test_estimators_keep_the_html_of_scikit_learn():
-    assert "sk-top-container" in RelativeMarginMachine()._repr_html_()
-
-
-def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
+def test_formula_is_shown_without_pages(monkeypatch, things):
     """The ground floor stands alone: until somebody has pages, its programs have Markdown."""
     assert things["program"]._repr_html_().startswith("<div class='polyopt'>")
     monkeypatch.delattr(polyopt, "__drawer__")
@@ -132,7 +113,8 @@ def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
     assert things["program"]._repr_markdown_().startswith("**Relative Margin Machine")
 
 
-def test_what_is_shown_of_a_changed_result_is_the_changed_one(things):
+def test_changed_result_shows_change(things):
+    """A changed result shows what it is now."""
     solution = replace(things["solution"], objective=-1.25)
     assert "-1.25" in repr(solution)
     assert isinstance(solution, Shown)

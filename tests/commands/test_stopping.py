@@ -1,23 +1,33 @@
 """Commands that are stopped: the exit status, what is kept, and what is left as it was."""
 
-import os
 import signal
 import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from helpers import odd_methods
+from helpers.commands import registry, run, small_table
+from helpers.odd_methods import method
 
 import polyopt.cli as cli
-from formulations.language.clock import current_clock
-from polyopt.cli import app
-from polyopt.cli import console as stopping
-from polyopt.margin.svm import SVM
+from polyopt.cli.console import answer_signals
+from polyopt.methods.registry import BUILT_IN
 from polyopt.models import load_model
 
+SIGNALS = {"Interrupted": (130, "interrupted"), "Terminated": (143, "terminated")}
+by_signal = pytest.mark.parametrize("kind", SIGNALS)
 
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(argument) for argument in arguments])
+
+@pytest.fixture(autouse=True)
+def signals():
+    """Signals are answered as by the program."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    answer_signals()
+    yield
+    for number, answer in before.items():
+        signal.signal(number, answer)
 
 
 @pytest.fixture
@@ -25,110 +35,97 @@ def out(tmp_path):
     return tmp_path / "model.skops"
 
 
-SIGNALS = [(2, 130, "interrupted"), (15, 143, "terminated")]
+def stopped(kind, command, *arguments):
+    """Run a command with a method during whose fits a signal comes; what it says, its lines joined."""
+    with registry(entry := method(getattr(odd_methods, kind))):
+        option = "--methods" if command == "compare" else "--method"
+        done = run(command, *arguments, option, entry.name)
+    assert "Traceback" not in done.output
+    return done, " ".join(done.stderr.split())
 
 
-def signalled(number):
-    """A signal comes, as the entry point answers it."""
-    with pytest.raises(KeyboardInterrupt):
-        stopping._interrupt(number, None)
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """A signal comes in each fit of an SVM, which has a point or has none."""
-
-    def stop(number=2, *, has_point=True):
-        original = SVM._fit_binary
-
-        def fit(self, *arguments):
-            signalled(number)
-            if not has_point:
-                raise KeyboardInterrupt
-            current_clock().stop()
-            original(self, *arguments)
-
-        monkeypatch.setattr(SVM, "_fit_binary", fit)
-
-    return stop
-
-
-@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
-def test_a_stopped_fit_is_saved_to_a_new_file(stopped, out, number, status, word):
-    stopped(number)
-    done = run("fit", "wdbc", "--method", "svm", "--out", out)
+@by_signal
+def test_stopped_fit_goes_to_new_file(kind, out):
+    """The point of a stopped fit is saved to a file that was not there, with a warning."""
+    status, word = SIGNALS[kind]
+    done, said = stopped(kind, "fit", "wdbc", "--out", out)
     assert done.exit_code == status
-    assert f"{word}: what was done by then is kept in {out}" in " ".join(done.stderr.split())
-    assert "warning: SVM: The run was interrupted" in done.stderr
-    assert load_model(out).method == "svm"
+    assert f"{word}: what was done by then is kept in {out}" in said
+    assert f"warning: {kind}: The run was interrupted" in said
+    with registry(method(getattr(odd_methods, kind))):
+        assert load_model(out).method == kind.lower()
 
 
-def test_a_model_that_is_there_stays_unless_it_is_given_up(stopped, out):
+def test_stopped_fit_replaces_model_by_force(out):
+    """A model that is there stays as it was, unless --force gives it up."""
     out.write_bytes(b"old")
-    stopped()
-    done = run("fit", "wdbc", "--method", "svm", "--out", out)
+    done, said = stopped("Interrupted", "fit", "wdbc", "--out", out)
     assert done.exit_code == 130
-    assert f"interrupted: {out} is as it was; --force" in " ".join(done.stderr.split())
+    assert f"interrupted: {out} is as it was; --force" in said
     assert out.read_bytes() == b"old"
-    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--force")
+    done, _ = stopped("Interrupted", "fit", "wdbc", "--out", out, "--force")
     assert done.exit_code == 130
-    assert load_model(out).method == "svm"
+    assert out.read_bytes() != b"old"
 
 
-@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
-def test_without_a_point_nothing_is_written(stopped, out, number, status, word):
-    stopped(number, has_point=False)
-    done = run("fit", "wdbc", "--method", "svm", "--out", out)
-    assert done.exit_code == status
-    assert f"{word}: nothing was written" in done.stderr
+@by_signal
+def test_nothing_is_written_without_point(kind, out):
+    """A fit that is stopped before its first point writes nothing, even with --force."""
+    status, word = SIGNALS[kind]
+    done, said = stopped(f"{kind}Early", "fit", "wdbc", "--out", out)
+    assert (done.exit_code, said) == (status, f"{word}: nothing was written")
     assert not out.exists()
     out.write_bytes(b"old")
-    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--force")
-    assert f"{out} is as it was" in " ".join(done.stderr.split())
+    assert f"{out} is as it was" in stopped(f"{kind}Early", "fit", "wdbc", "--out", out, "--force")[1]
     assert out.read_bytes() == b"old"
-    assert "Traceback" not in done.output
 
 
-def test_multipliers_of_a_stopped_fit_are_not_printed(stopped):
-    stopped()
-    done = run("duals", "--method", "svm", "--data", "wdbc")
+def test_multipliers_of_stopped_fit_are_withheld():
+    """No multipliers are printed of a fit that was stopped."""
+    done, _ = stopped("Interrupted", "duals", "--data", "wdbc")
     assert (done.exit_code, done.stdout) == (130, "")
 
 
-def test_a_stopped_comparison_writes_its_report_to_a_new_file(stopped, tmp_path):
+def test_stopped_comparison_writes_report(tmp_path):
+    """The report of a stopped comparison goes to a new file, or with --force to any."""
     page = tmp_path / "page.html"
-    stopped()
-    given = ("compare", "--data", "wdbc", "--methods", "svm", "--report", page)
-    done = run(*given)
-    assert done.exit_code == 130
+    given = ("Interrupted", "compare", "--data", "wdbc", "--report", page)
+    assert stopped(*given)[0].exit_code == 130
     assert "Interrupted before its end" in page.read_text(encoding="utf-8")
     page.write_text("old", encoding="utf-8")
-    done = run(*given)
-    assert done.exit_code == 130
-    assert page.read_text(encoding="utf-8") == "old"
-    assert "--force" in done.stderr
-    assert run(*given, "--force").exit_code == 130
+    done, said = stopped(*given)
+    assert (done.exit_code, page.read_text(encoding="utf-8")) == (130, "old")
+    assert "--force" in said
+    assert stopped(*given, "--force")[0].exit_code == 130
     assert "Interrupted" in page.read_text(encoding="utf-8")
 
 
-def test_a_stopped_verification_prints_what_is_proven(monkeypatch):
-    from polyopt import verify as module
+def test_report_stopped_while_drawn_is_unwritten(tmp_path):
+    """Ctrl-C while the pictures are drawn leaves the page as it was."""
+    page = tmp_path / "page.html"
+    page.write_text("old", encoding="utf-8")
+    done, said = stopped("Undrawn", "compare", "--data", small_table(tmp_path), "--report", page, "-q")
+    assert (done.exit_code, page.read_text(encoding="utf-8")) == (130, "old")
+    assert f"interrupted: the comparison is printed, but not written to {page}" in said
 
-    original, seen = module._check_family, []
 
-    def check(name, family, seed):
-        seen.append(name)
-        if len(seen) == 2:
-            signalled(15)
-        return original(name, family, seed)
-
-    monkeypatch.setattr(module, "_check_family", check)
-    monkeypatch.setattr("polyopt.methods.registry.families", lambda: ("one_norm", "svm", "rmm"))
-    done = run("verify")
+def test_stopped_verification_prints_proven_programs():
+    """The programs of the families before the signal are in the table, later ones are not."""
+    programs = {"programs": ("stops.primal", "stops.dual"), "families": {"stops": odd_methods.__name__}}
+    entry = method(odd_methods.Interrupted, duals_of="", variants={}, **programs)
+    with registry(BUILT_IN["svm"], entry, BUILT_IN["rmm"], alone=True):
+        done = run("verify")
     assert done.exit_code == 143
-    assert "programs proven" in done.stdout
+    assert "svm.primal" in done.stdout
     assert "rmm.qp" not in done.stdout
-    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("kind", ["Misread", "MisreadLater"])
+def test_signal_behind_another_error_is_signal(kind, tmp_path):
+    """An error into which a library turned Ctrl-C ends the command as Ctrl-C does, and the next one not."""
+    done, said = stopped(kind, "fit", small_table(tmp_path))
+    assert (done.exit_code, "interrupted: nothing was written" in said) == (130, True)
+    assert run("fit", "nowhere.csv").exit_code == 2
 
 
 def three(folder):
@@ -139,34 +136,22 @@ def three(folder):
     return path
 
 
-def test_the_whole_limit_is_for_the_whole_fit(monkeypatch, tmp_path):
-    limits = []
-    original = SVM._fit_binary
-
-    def fit(self, *arguments):
-        limits.append(self.time_limit)
-        original(self, *arguments)
-
-    monkeypatch.setattr(SVM, "_fit_binary", fit)
-    assert run("fit", three(tmp_path), "--method", "svm", "--time-limit", "1e6").exit_code == 0
-    assert limits == pytest.approx([1e6 / 3, 1e6 / 2, 1e6], rel=1e-2)
+def test_time_limit_is_for_all_pairs(tmp_path):
+    """Each pair of classes has its share of the time that is left."""
+    odd_methods.Timed.limits.clear()
+    with registry(method(odd_methods.Timed)):
+        assert run("fit", three(tmp_path), "--method", "timed", "--time-limit", "1e6").exit_code == 0
+    assert odd_methods.Timed.limits == pytest.approx([1e6 / 3, 1e6 / 2, 1e6], rel=1e-2)
 
 
 def test_exit_statuses_are_told():
+    """The help and the module list the exit statuses of signals and of a broken pipe."""
     text = run("--help").output
-    assert all(number in text for number in ("130", "143", "141"))
-    assert all(number in cli.__doc__ for number in ("130", "143", "141"))
+    assert all(number in text and number in cli.__doc__ for number in ("130", "143", "141"))
 
 
-def begun(*arguments):
-    """A command in a process of its own, which Ctrl-C comes to even where a shell has had it ignored."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _BEGIN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-
-
-# The fit tells where it is, and waits there for a signal.
-_BEGIN = """
+# The fit tells where it is, and waits there for a signal. Ctrl-C comes even if a shell has it ignored.
+BEGIN = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from polyopt.margin.interior_point import driver
@@ -181,31 +166,33 @@ main()
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_real_signal_ends_a_fit_of_many_pairs(number, tmp_path, out):
-    command = begun("fit", three(tmp_path), "--method", "svm", "--out", out)
+def test_real_signal_ends_fit_of_pairs(tmp_path, out):
+    """SIGTERM ends the program during the first of three pairs, with a model that says so."""
+    words = [sys.executable, "-c", BEGIN, "fit", three(tmp_path), "--method", "svm", "--out", out]
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert command.stdout.readline().strip() == b"here"
-    command.send_signal(number)
+    command.send_signal(signal.SIGTERM)
     said = command.communicate()[1].decode()
-    assert command.returncode == 128 + number, said
+    assert command.returncode == 143, said
     assert "0 of 3 pairs of classes were solved" in said
     model = load_model(out)
     assert len(model.estimator.estimators_) == 3
     assert model.facts["claim"] is None  # certificates of all pairs would take longer than a person waits
-    assert "none: the fit was interrupted before it was certified" in " ".join(
-        run("info", out).output.split()
+    told = " ".join(run("info", out).output.split())
+    assert "none: the fit was interrupted before it was certified" in told
+
+
+def test_ctrl_c_during_start_is_told():
+    """Ctrl-C while the command is imported ends in a sentence too."""
+    code = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'polyopt.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from polyopt.__main__ import main\n"
+        "main()\n"
     )
-
-
-@pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError, TypeError])
-def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, error):
-    def import_that_breaks_off(*_, **__):
-        signalled(2)
-        raise error("partially initialised")
-
-    monkeypatch.setattr(SVM, "_fit_binary", import_that_breaks_off)
-    done = run("fit", "wdbc", "--method", "svm")
-    assert (done.exit_code, "interrupted: nothing was written" in done.stderr) == (130, True)
-    monkeypatch.undo()
-    assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written\n")

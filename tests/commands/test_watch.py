@@ -1,20 +1,18 @@
 """What a long run tells on the way: shares that are right and never fall, and a line on a terminal alone."""
 
-from __future__ import annotations
-
 import io
-import sys
 import time
+from contextlib import redirect_stderr
 
 import pytest
 from rich.console import Console
 
 from polyopt.base.progress import steps, tell, watching
-from polyopt.cli import console as module
-from polyopt.cli.console import progress
+from polyopt.cli.console import bar_of, progress
 
 
-def test_a_share_counts_loops_within_loops():
+def test_share_counts_inner_loops():
+    """The share of a loop within a loop is right, and never falls."""
     with watching() as watch:
         assert watch.fraction is None
         with steps(4, "fit") as fits:
@@ -32,40 +30,38 @@ def test_a_share_counts_loops_within_loops():
         assert watch.text == ""
 
 
-def shown(monkeypatch, terminal, silent, quiet=False, total=2):
-    """What is written on standard error during a run of a few tenths of a second."""
+@pytest.mark.parametrize(
+    ("terminal", "after", "quiet", "is_shown"),
+    [
+        (True, 0.0, False, True),
+        (False, 0.0, False, False),
+        (True, 0.0, True, False),
+        (True, 1e6, False, False),
+    ],
+    ids=["long", "pipe", "quiet", "short"],
+)
+def test_long_run_is_shown_on_terminal(terminal, after, quiet, is_shown, monkeypatch):
+    """A run of more than two seconds is shown on a terminal, and none on a pipe or if it is quiet."""
+    monkeypatch.setenv("TERM", "xterm")
     stream = io.StringIO()
     stream.isatty = lambda: terminal
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "_SECONDS_BEFORE_PROGRESS", silent)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress("family", quiet, total) as step:
+    with redirect_stderr(stream), progress("family", quiet, 2, after=after) as step:
         step.name("svm")
         deadline = time.monotonic() + 20.0
-        while terminal and not quiet and silent == 0.0 and "svm" not in stream.getvalue():
-            assert time.monotonic() < deadline
+        while is_shown and "svm" not in stream.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
         step.done()
-    return stream.getvalue()
-
-
-def test_a_long_run_is_shown_on_a_terminal(monkeypatch):
-    assert "family 1 of 2: svm" in shown(monkeypatch, True, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("terminal", "silent", "quiet"), [(False, 0.0, False), (True, 0.0, True), (True, 1e6, False)]
-)
-def test_pipes_quiet_runs_and_short_ones_show_nothing(monkeypatch, terminal, silent, quiet):
-    assert shown(monkeypatch, terminal, silent, quiet) == ""
+    assert ("family 1 of 2: svm" in stream.getvalue()) == is_shown
+    assert is_shown or stream.getvalue() == ""
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_line_fits_the_terminal_and_tells_the_time_left(width):
+def test_line_fits_terminal(width):
+    """The bar, the share and the time left fit on one line of the terminal."""
     with watching() as watch, steps(4, "fit") as step:
         step.name("a name that is far too long for a narrow terminal, and goes on for quite a while")
         step.done()
-        drawn = Console(width=width).render_lines(module.bar_of(watch, "").get_renderable(), pad=False)
+        drawn = Console(width=width).render_lines(bar_of(watch, "").get_renderable(), pad=False)
     lines = ["".join(segment.text for segment in line) for line in drawn]
     assert len(lines) == 1
     assert len(lines[0]) <= width

@@ -1,7 +1,5 @@
 """Answers as people type them: signs and words are read, what is hostile or odd is refused in a sentence."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -38,32 +36,29 @@ TYPED = {
 }
 
 
-def test_latex_is_refused_in_a_sentence():
-    assert "LaTeX is not read" in ALL["svm_1"].check(r"\sum_i \alpha_i").text
-
-
-def test_every_formula_has_been_typed_otherwise():
-    assert sorted(TYPED) == sorted(FORMULAS)
-
-
 @pytest.mark.parametrize(
     ("name", "answer"), [(name, answer) for name, answers in TYPED.items() for answer in answers]
 )
-def test_what_is_typed_otherwise_is_right(name, answer):
+def test_formula_typed_otherwise_is_right(name, answer):
+    """A formula in ASCII, with primes or other factors, is read."""
     judged = ALL[name].check(answer)
     assert judged, f"{name}, {answer}: {judged}"
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_notation_of_the_house_is_read_as_it_stands(name):
+def test_own_notation_is_read(name):
+    """Every formula has been typed otherwise, and its own notation is read as it stands."""
     solution = ALL[name].solution
+    assert name in TYPED
     assert as_read(solution) == solution
 
 
-def test_a_factor_and_a_sign_are_told():
+def test_factor_and_sign_are_told():
+    """A turned sign, a factor, LaTeX and an empty equation are told."""
     assert ALL["svm_1"].check("½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ − Σᵢ αᵢ").text == "Its sign is turned."
     assert "It is 2 times" in ALL["svm_1"].check("2 Σᵢ αᵢ − Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ").text
     assert "It is 2 times the row" in ALL["rmm_1"].check("(w·xᵢ + b)² ≤ B²").text
+    assert "LaTeX is not read" in ALL["svm_1"].check(r"\sum_i \alpha_i").text
     for nothing in ("0 = 0", "0 Σᵢ αᵢ yᵢ = 0", "Σᵢ αᵢ yᵢ = Σᵢ αᵢ yᵢ", "Σᵢ αᵢ yᵢ ≥ 0"):
         assert not ALL["svm_2"].check(nothing), nothing
     assert not ALL["rmm_1"].check("−½(w·xᵢ + b)² ≤ −½B²")
@@ -90,7 +85,8 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_odd_and_hostile_answers_are_refused_without_a_warning(name):
+def test_hostile_answers_are_refused(name):
+    """Odd and hostile answers are refused in a short sentence, without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for answer in ODD:
@@ -103,11 +99,9 @@ def test_odd_and_hostile_answers_are_refused_without_a_warning(name):
             assert "\x00" not in text
 
 
-def test_a_claim_with_other_parts_is_not_another_claim():
+def test_number_may_be_given_for_each():
+    """A number may be given for each sample or once; a claim may have no other parts."""
     assert not ALL["certificate_3"].check({**claim(), "more": 1})
-
-
-def test_a_number_that_is_asked_for_once_may_be_said_for_each():
     assert ALL["svm_3"].check([0.125, 0.125])
     assert not ALL["svm_3"].check([0.125, 0.25])
     assert ALL["plume_1"].check([0.731, 0.269])
@@ -115,12 +109,14 @@ def test_a_number_that_is_asked_for_once_may_be_said_for_each():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_dots_of_a_notebook_are_no_answer(name):
+def test_dots_are_no_answer(name):
+    """The dots of a notebook are no answer."""
     assert ALL[name].check(...).text == "Put your answer in the place of the dots."
 
 
 @pytest.mark.parametrize("name", ["svm_1", "svm_3", "l0_4"])
-def test_how_an_answer_is_written_is_said(name):
+def test_form_of_answer_is_said(name):
+    """An exercise says how its answer is written, and what its data are."""
     assert ALL[name].form in repr(ALL[name]).replace("\n", " ")
     assert ALL[name].form
     assert "Its data are in .data: X, y." in repr(ALL["rmm_3"])

@@ -16,13 +16,7 @@ PATIENCE = 60.0  # seconds that one answer may take
 
 
 class Browser:
-    """One page after the other in Chromium; closed at the end of a ``with`` statement.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the browser may keep what it keeps.
-    """
+    """One page after the other in Chromium, which keeps what it keeps in a folder."""
 
     def __init__(self, folder: Path):
         self._orders_read, self._orders = os.pipe()

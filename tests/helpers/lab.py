@@ -1,13 +1,43 @@
 """A lab without a person: what is sent to its engine, and what comes back."""
 
-from __future__ import annotations
-
 import base64
+import http.client
 import json
+import os
+import signal
+import socket
+import threading
+from contextlib import suppress
 
 import numpy as np
+from helpers.commands import run
 
 from polyopt.lab.engine import Engine
+
+
+def visited_lab(*arguments):
+    """Run the command of the lab at a free port until its page was asked for, then end it by Ctrl-C."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def visit():
+        while True:  # the socket listens before the server answers, which it does once it runs
+            with suppress(OSError):
+                page = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                page.request("GET", "/")
+                page.getresponse()
+                break
+        os.kill(os.getpid(), signal.SIGINT)
+
+    visitor = threading.Thread(target=visit, daemon=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    visitor.start()
+    try:
+        return run("lab", "--port", port, *arguments)
+    finally:
+        visitor.join(60)
+        signal.signal(signal.SIGINT, before)
 
 
 class Client:
@@ -15,8 +45,12 @@ class Client:
 
     def __init__(self):
         self.received = []
-        self.engine = Engine(self.received.append)
+        self.engine = Engine(self.hear)
         self.count = 0
+
+    def hear(self, message):
+        """Keep an answer."""
+        self.received.append(message)
 
     def ask(self, op, **values):
         """The last answer to a request."""

@@ -88,19 +88,7 @@ def browsing() -> Iterator[Any]:
 
 
 class LabPage:
-    """One open lab.
-
-    Parameters
-    ----------
-    browser : playwright.sync_api.Browser
-        The browser.
-    link : str
-        The link, with the token.
-    fragment : str
-        What follows it, as of a shared link.
-    **context
-        Of the browser's context: ``viewport``, ``color_scheme``, ...
-    """
+    """One open lab: by a link with its token, and a fragment as of a shared link."""
 
     def __init__(self, browser: Any, link: str, fragment: str = "", **context: Any):
         context.setdefault("viewport", {"width": 1100, "height": 700})
@@ -159,27 +147,21 @@ class LabPage:
         return found
 
     def value(self, expression: str) -> Any:
-        """What an expression is."""
         return self.page.evaluate(expression)
 
     def state(self) -> dict[str, Any]:
-        """The state, as a link holds it."""
         return self.value("__lab.state()")
 
     def certificate(self) -> dict[str, Any] | None:
-        """The certificate of what is shown."""
         return self.value("__lab.picture()?.certificate ?? null")
 
     def text(self, name: str) -> str:
-        """The text of an element by its name."""
         return self.page.locator(f"[data-name='{name}']").first.inner_text()
 
     def number(self, name: str) -> float | None:
-        """A number that is shown; None for a dash."""
         return as_number(self.text(name))
 
     def sample(self, place: int) -> Any:
-        """The element of a sample."""
         return self.page.locator(".sample").nth(place)
 
     def spot(self, place: int) -> tuple[float, float]:

@@ -12,11 +12,51 @@ import io
 import re
 import sys
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 _FENCE = re.compile(r"^```(?P<kind>\S*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes, all closed; its text, and what it loads or runs."""
+
+    _VOID = ("meta", "br", "img", "link", "input", "hr")
+    _LOADED = ("src", "href", "xlink:href", "srcset", "action")
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.open = "", list[str]()
+        self.feed(text)
+        assert self.open == []
+
+    @property
+    def loads(self) -> list[str]:
+        """What the page loads from elsewhere, and handlers of events."""
+        links = [(name, value or "") for _, found in self.tags for name, value in found.items()]
+        found = [tag for tag, _ in self.tags if tag in ("link", "iframe", "object", "embed", "base")]
+        found += [
+            value for name, value in links if name in self._LOADED and not value.startswith(("#", "data:"))
+        ]
+        return found + [name for name, _ in links if name.startswith("on")]
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self._VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
 
 
 @dataclass(frozen=True)

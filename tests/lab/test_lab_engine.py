@@ -1,18 +1,16 @@
 """Messages in, messages out: errors in sentences, one solver at a time, and stops."""
 
-from __future__ import annotations
-
 import json
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points
-from hypothesis import strategies as st
 
 from formulations.language.clock import Clock
 from polyopt.base.progress import records_to
-from polyopt.lab import answers, fitting
+from polyopt.lab import answers
 from polyopt.lab.engine import MAX_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MAX_POINTS, read_state
@@ -59,7 +57,8 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_bad_input_gets_a_sentence_that_names_it(client, text):
+def test_bad_input_is_named(client, text):
+    """A wrong state, setting, view or request is told in a sentence that names it."""
     answer = client.ask(**ERRORS[text])
     assert answer["kind"] == "error"
     assert text in answer["sentence"]
@@ -79,7 +78,8 @@ def test_bad_input_gets_a_sentence_that_names_it(client, text):
         (17, "an object"),
     ],
 )
-def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
+def test_broken_message_is_told(client, raw, text):
+    """A broken message is told, and the engine answers the next one."""
     client.engine.receive(raw)
     assert client.received[-1]["kind"] == "error"
     assert text in client.received[-1]["sentence"]
@@ -87,7 +87,7 @@ def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
     assert client.ask("solve", state=GOOD)["kind"] == "picture"
 
 
-def test_what_a_machine_refuses_is_a_sentence_too(client):
+def test_refusal_of_machine_is_told(client):
     """The machine's own words: these settings are right one by one."""
     state = {**GOOD, "machine": "cpm", "settings": {"n_faces": 2, "sgd__perplexity": 3.0}}
     answer = client.ask("solve", state=state)
@@ -109,9 +109,14 @@ class Held:
 
 
 @pytest.fixture
-def held(monkeypatch):
-    one = Held()
-    monkeypatch.setitem(answers.COMPUTED, "solve", one)
+def compute_by(monkeypatch):
+    """Let a function of this test answer the requests to solve."""
+    return partial(monkeypatch.setitem, answers.COMPUTED, "solve")
+
+
+@pytest.fixture
+def held(compute_by):
+    compute_by(one := Held())
     return one
 
 
@@ -125,54 +130,32 @@ def send(client, number, op="solve", **values):
     client.engine.receive({"id": number, "op": op, **values})
 
 
-def test_a_newer_solve_takes_the_place_of_one_that_waits(held):
+DONE, STOPPED = ("picture", False), ("stopped", None)
+QUEUES = {
+    "newer": ([{}, {}, {}, {}], [DONE, STOPPED, STOPPED, DONE]),
+    "stop": ([{}, {}, {"op": "stop"}], [("picture", True), STOPPED, STOPPED]),
+    "replace": ([{}, {"replace": True}], [("picture", True), DONE]),
+    "views": (
+        [{"who": 7}, {"who": 8, "replace": True}, {"who": 9, "replace": True}, {"op": "stop", "who": 9}],
+        [DONE, DONE, STOPPED, STOPPED],
+    ),
+}
+
+
+@pytest.mark.parametrize(("requests", "ends"), QUEUES.values(), ids=QUEUES)
+def test_requests_replace_and_stop_others(held, requests, ends):
+    """A solve replaces one of its view that waits, or by a flag the one that runs; stop ends both."""
     client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    for number in (2, 3, 4):
-        send(client, number)
-    assert kinds(client) == {2: ("stopped", None), 3: ("stopped", None)}
+    for number, values in enumerate(requests, 1):
+        send(client, number, **values)
+        assert held.begun.wait(10)
     held.free.set()
     assert client.engine.wait()
-    assert kinds(client)[1] == kinds(client)[4] == ("picture", False)
+    assert kinds(client) == dict(enumerate(ends, 1))
 
 
-def test_stop_ends_what_runs_with_what_it_has_and_drops_what_waits(held):
-    client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    send(client, 2)
-    send(client, 3, "stop")
-    assert client.engine.wait()
-    assert kinds(client) == {1: ("picture", True), 2: ("stopped", None), 3: ("stopped", None)}
-
-
-def test_a_solve_may_replace_the_one_that_runs(held):
-    client = Client()
-    send(client, 1)
-    assert held.begun.wait(10)
-    held.free.clear()
-    send(client, 2, replace=True)
-    held.free.set()
-    assert client.engine.wait()
-    assert kinds(client)[1][0] == "picture"
-    assert kinds(client)[2] == ("picture", False)
-
-
-def test_two_views_of_one_engine_leave_each_others_requests_alone(held):
-    client = Client()
-    send(client, 1, who=7)
-    assert held.begun.wait(10)
-    send(client, 2, who=8, replace=True)
-    send(client, 3, who=9, replace=True)
-    send(client, 4, "stop", who=9)
-    assert kinds(client) == {3: ("stopped", None), 4: ("stopped", None)}
-    held.free.set()
-    assert client.engine.wait()
-    assert kinds(client)[1] == kinds(client)[2] == ("picture", False)
-
-
-def test_a_job_that_says_nothing_is_told_to_go_on(held):
+def test_silent_job_is_told_to_run(held):
+    """A solve that says nothing is told to go on, with its seconds."""
     told = threading.Event()
 
     class Listening(Client):
@@ -182,7 +165,6 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
                 told.set()
 
     client = Listening()
-    client.engine._send = client.hear
     send(client, 1)
     assert told.wait(20)
     held.free.set()
@@ -192,6 +174,7 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
 
 
 def test_too_many_requests_are_refused(held):
+    """More requests than the engine keeps waiting are refused."""
     client = Client()
     send(client, 1)
     assert held.begun.wait(10)
@@ -202,9 +185,10 @@ def test_too_many_requests_are_refused(held):
     assert client.engine.wait()
 
 
-def test_a_stopped_solver_keeps_its_best_point_and_says_so():
-    state = read_state({**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}})
-    run, records = Clock(), []
+def test_stopped_solver_keeps_best_point():
+    """A solver that is stopped after six records has a point and its certificate, for one picture."""
+    request = {"state": {**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}}}
+    state, run, records = read_state(request["state"]), Clock(), []
 
     def hear(record):
         records.append(record)
@@ -217,26 +201,41 @@ def test_a_stopped_solver_keeps_its_best_point_and_says_so():
     assert len(records) < 5000
     assert np.isfinite(fitted.certificate.primal_value)
     assert fitted.certificate.dual_value <= fitted.certificate.primal_value
+    again = answers.Context(request, Clock(), last=fitted).solved()
+    assert not again.is_stopped, "a picture of a stopped solver is not kept"
+    assert answers.Context(request, Clock(), last=again).solved() is again
 
 
-def test_an_error_of_any_kind_is_told(monkeypatch):
+def test_any_error_is_told(compute_by):
+    """An error of the computation is told by its kind."""
+
     def broken(context):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setitem(answers.COMPUTED, "solve", broken)
+    compute_by(broken)
     answer = Client().ask("solve", state=GOOD)
     assert answer["sentence"] == "The lab could not compute this: ZeroDivisionError: by zero"
 
 
-coordinate = st.one_of(st.integers(-2, 2), st.sampled_from([1e-9, 0.3, -1e6, 1e6, 1e-300]))
-points = st.lists(
-    st.tuples(coordinate, coordinate, st.sampled_from([-1, 1])).map(list), min_size=1, max_size=9
-)
-
-
-def test_who_waits_for_another_solver_can_be_stopped():
+def test_solver_that_waits_can_be_stopped():
+    """One solver runs at a time; another one that waits for it is stopped at once."""
     state, run = read_state(GOOD), Clock()
+    solving, free = threading.Event(), threading.Event()
+
+    def hear(record):
+        solving.set()
+        free.wait(60)
+
+    def solve():
+        with records_to(hear):
+            fit_state(state, Clock())
+
+    other = threading.Thread(target=solve)
+    other.start()
+    assert solving.wait(60)
     run.stop()
-    with fitting._one_at_a_time, pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         fit_state(state, run)
+    free.set()
+    other.join()
     assert fit_state(state, Clock()).certificate.is_optimal

@@ -1,7 +1,5 @@
 """A picture shows what the estimator and its certificate say, and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points, values_of
@@ -47,7 +45,8 @@ def fitted_again(picture):
 
 
 @pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
-def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
+def test_numbers_are_estimators_own(pictures, key):
+    """Every number of a picture is the estimator's or its certificate's."""
     picture = pictures[key]
     own, estimator = fitted_again(picture)
     told = estimator.certificate().to_dict()
@@ -71,7 +70,7 @@ def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
         np.testing.assert_array_equal(cells.ravel(), outputs.argmax(axis=1))
 
 
-def test_the_optimum_of_the_machine_is_proven_by_the_pictures_own_numbers(pictures):
+def test_optimum_is_proven_by_picture(pictures):
     """Weak duality, worked out anew from the points, the line and the multipliers that are shown."""
     picture = pictures["svm", "linear"]
     X, y = np.array(POINTS)[:, :2], np.array(POINTS)[:, 2]
@@ -94,7 +93,8 @@ def test_the_optimum_of_the_machine_is_proven_by_the_pictures_own_numbers(pictur
 
 
 @pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES])
-def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
+def test_words_agree_with_numbers(pictures, key):
+    """What a row says in words is what its numbers say."""
     picture = pictures[key]
     if not picture["families"]:
         assert all("no multipliers" in why for why in picture["why"])
@@ -119,7 +119,7 @@ def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
         )
 
 
-def test_a_function_machines_output_is_on_its_own_side(pictures):
+def test_output_is_on_own_side(pictures):
     """y f of the words is the label times the output that is shown."""
     picture = pictures["rmm", "rbf"]
     for (_, _, label), f, rows in zip(POINTS, picture["samples"]["f"], picture["rows"], strict=True):
@@ -131,7 +131,8 @@ def test_a_function_machines_output_is_on_its_own_side(pictures):
 
 
 @pytest.mark.parametrize("name", [n for n in POLYTOPES if n not in ("logistic", "plume")])
-def test_the_faces_are_positive_outside(pictures, name):
+def test_faces_are_positive_outside(pictures, name):
+    """Faces are positive outside, and their labels are those of the samples."""
     picture = pictures[name]
     W, b = (np.array([face[key] for face in picture["faces"]]) for key in ("w", "b"))
     X = np.array(POINTS)[:, :2]
@@ -141,7 +142,8 @@ def test_the_faces_are_positive_outside(pictures, name):
     assert sum(face["answers"] for face in picture["faces"]) <= len(POINTS)
 
 
-def test_a_point_of_the_last_picture_is_explained(client):
+def test_point_of_picture_is_explained(client):
+    """A sample of the last picture is explained; one that is not there is an error."""
     picture = client.ask("solve", state=state("svm", kernel="linear"), grid=None)
     assert picture["grid"] is None
     assert client.ask("explain", sample=7)["of"] == picture["id"]

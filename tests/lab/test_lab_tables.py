@@ -1,15 +1,10 @@
 """A person's own file in the lab: by the page's file picker, and on the command line."""
 
-from __future__ import annotations
-
-import sys
-
 import numpy as np
 import pytest
-from helpers.lab import Client
-from typer.testing import CliRunner
+from helpers.commands import refused
+from helpers.lab import Client, visited_lab
 
-from polyopt.cli import app
 from polyopt.lab.sets import MAX_TEXT
 
 ROWS = [(0.1 * i, (-1) ** i * i, ("yes", "no")[i % 3 == 0]) for i in range(12)]
@@ -27,7 +22,8 @@ def table(text, name="mine.csv", **more):
     return {"name": name, "text": text, **more}
 
 
-def test_a_table_is_read_by_the_column_that_is_named(client):
+def test_table_is_read_by_target(client):
+    """A table is read by the column of classes, and scaled."""
     own = table(GOOD)
     assert client.ask("columns", table=own)["names"] == ["kind", "a", "b"]
     told = client.ask("dataset", table={**own, "target": 0}, features=None)
@@ -39,7 +35,8 @@ def test_a_table_is_read_by_the_column_that_is_named(client):
     assert np.abs(np.array(told["points"])[:, :2] - wanted).max() <= 1e-5
 
 
-def test_gaps_are_filled_and_texts_made_features_and_both_are_told(client):
+def test_gaps_and_texts_are_told(client):
+    """Gaps are filled and texts made features, and both are told."""
     text = "a,b,k\n" + "".join(f"{u:g},{'' if i == 3 else v},{k}\n" for i, (u, v, k) in enumerate(ROWS))
     assert "1 gap filled" in client.ask("dataset", table=table(text))["sentence"]
     text = "a,b,k\n" + "".join(
@@ -52,7 +49,8 @@ def test_gaps_are_filled_and_texts_made_features_and_both_are_told(client):
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-12, 1e12, 1e300])
 @pytest.mark.parametrize("features", [1, 2])
-def test_columns_of_any_size_come_as_points_of_size_one(client, factor, features):
+def test_columns_are_scaled(client, factor, features):
+    """Columns of any size come as points of size one."""
     rows = [(factor * (1 + u), 1e8 + v, *(v * u for _ in range(features - 1)), k) for u, v, k in ROWS]
     told = client.ask("dataset", table=table("".join(",".join(map(str, row)) + "\n" for row in rows)))
     plane = np.array(told["points"])[:, :2]
@@ -80,7 +78,8 @@ def test_columns_of_any_size_come_as_points_of_size_one(client, factor, features
         (table(GOOD, name="../../etc/\x1b[2J" + "x" * 500, target="none"), "none"),
     ],
 )
-def test_a_bad_table_gets_a_sentence_that_names_it(client, told, text):
+def test_bad_table_is_named(client, told, text):
+    """A table that cannot be shown is named in a short sentence."""
     answer = client.ask("dataset", table=told)
     assert answer["kind"] == "error"
     assert text in answer["sentence"]
@@ -88,27 +87,17 @@ def test_a_bad_table_gets_a_sentence_that_names_it(client, told, text):
     assert "\x1b" not in answer["sentence"]
 
 
-def test_the_command_begins_with_a_file_its_axes_and_its_classes(tmp_path, monkeypatch):
+def test_command_begins_with_file(tmp_path):
+    """The command begins with the points of a file; wrong points or a target without a file are told."""
     path = tmp_path / "mine.csv"
     path.write_text(GOOD)
-    begun, command = [], sys.modules["polyopt.cli.pages"]
-    monkeypatch.setattr(command, "_warm", lambda begin: None)
-    monkeypatch.setattr(command, "_serve", lambda listening, begin, browser: begun.append(begin))
-
-    def run(*given):
-        return CliRunner().invoke(app, ["lab", "--no-browser", "--port", "0", *given])
-
-    assert run("--points", str(path), "--target", "kind").exit_code == 0
-    assert run("--points", "blobs").exit_code == 0
-    assert begun[0]["axes"] == ["a", "b"]
-    assert begun[0]["classes"] == ["no", "yes"]
-    assert len(begun[0]["points"]) == 12
-    for given, text in [
-        (["--points", str(path)], "12 classes"),
-        (["--points", "no-such"], "neither a file nor"),
-        (["--points", "blobs", "--target", "1"], "column of a file"),
-        (["--target", "1"], "column of a file"),
-    ]:
-        ran = run(*given)
-        assert ran.exit_code == 2
-        assert text in ran.output
+    done = visited_lab("--no-browser", "--points", path, "--target", "kind")
+    assert done.exit_code == 0
+    assert "The lab has ended." in done.output
+    for line, text in (
+        (("--points", path), "12 classes"),
+        (("--points", "no-such"), "neither a file nor"),
+        (("--points", "blobs", "--target", "1"), "column of a file"),
+        (("--target", "1"), "column of a file"),
+    ):
+        assert text in refused("lab", "--no-browser", "--port", 0, *line)

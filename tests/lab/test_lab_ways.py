@@ -1,7 +1,5 @@
 """Traces, programs and exports: what they show is what the loops, programs and checkers say."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools
@@ -31,7 +29,8 @@ def faces_of(step):
     return np.array([[*face["w"], face["b"]] for face in step["faces"]])
 
 
-def test_the_stochastic_path_ends_at_the_models_own_faces_beside_the_exact_optimum(client):
+def test_stochastic_path_ends_at_model(client):
+    """The steps of SGD end at the model's own faces, beside the exact optimum."""
     own = state("cpm", "sgd", n_faces=2, sgd__average=False, max_iter=40)
     told = client.ask("trace", state=own)
     picture = client.ask("solve", state=own)
@@ -46,7 +45,8 @@ def test_the_stochastic_path_ends_at_the_models_own_faces_beside_the_exact_optim
     assert told["optimum"]["solver"] == "exact"
 
 
-def test_an_alternation_is_told_by_its_falling_objective_and_what_changes(client):
+def test_alternation_falls(client):
+    """The objective of an alternation falls, and the changed samples are counted."""
     told = client.ask("trace", state=state("cpm", "exact", n_faces=3))
     values = [step["objective"] for step in told["steps"]]
     assert told["what"] == "alternation"
@@ -58,7 +58,8 @@ def test_an_alternation_is_told_by_its_falling_objective_and_what_changes(client
     assert ((own == -1) == (np.array(POINTS)[:, 2] == inside)).all()
 
 
-def test_a_held_assignment_is_solved_alone_and_its_lines_of_python_hold_it_too(client):
+def test_held_assignment_is_solved_alone(client):
+    """The program of a held assignment is solved alone, as its lines of Python do."""
     first = client.ask("solve", state=state("cpm", n_faces=2), grid=None)
     held = {**state("cpm", "fixed", n_faces=2, inside_label=first["state"]["settings"]["inside_label"])}
     held["assignment"] = first["samples"]["face"]
@@ -81,7 +82,8 @@ def test_a_held_assignment_is_solved_alone_and_its_lines_of_python_hold_it_too(c
 
 
 @pytest.mark.parametrize("machine", ["svm", "sigma-svm", "rmm"])
-def test_the_interior_point_shows_its_boundary_which_ends_at_the_models_own(client, machine):
+def test_interior_path_ends_at_model(client, machine):
+    """The boundary of the interior point ends at the model's own."""
     told = client.ask("trace", state=state(machine, "interior-point", kernel="linear"))
     line = client.ask("solve", state=state(machine, "interior-point", kernel="linear"))["line"]
     last = told["steps"][-1]["faces"][0]
@@ -90,7 +92,8 @@ def test_the_interior_point_shows_its_boundary_which_ends_at_the_models_own(clie
     assert told["steps"][0]["assignment"] is None
 
 
-def test_the_cross_entropy_method_shows_a_probability_for_each_sample(client):
+def test_cross_entropy_shows_probabilities(client):
+    """The cross-entropy method shows a probability for each sample."""
     told = client.ask("trace", state=state("ce-svm", "ce", kernel="linear"))
     assert told["what"] == "cross-entropy"
     assert len(told["steps"]) <= 60
@@ -99,7 +102,8 @@ def test_the_cross_entropy_method_shows_a_probability_for_each_sample(client):
         assert all(0 <= p <= 1 for p in step["probabilities"])
 
 
-def test_a_convex_run_ends_between_the_certificates_values(client):
+def test_convex_run_ends_at_optimum(client):
+    """The run of a convex machine ends at the certificate's value, above its bound."""
     told = client.ask("trace", state=state("svm", kernel="linear"))
     proof = told["optimum"]["certificate"]
     assert told["what"] == "run"
@@ -108,7 +112,8 @@ def test_a_convex_run_ends_between_the_certificates_values(client):
 
 
 @pytest.mark.parametrize("name", list(machines()))
-def test_the_program_is_typeset_with_the_certificates_values(client, name):
+def test_program_is_typeset(client, name):
+    """Primal and dual have the certificate's values, and one of two complementary rows binds."""
     own = state(name) if name not in ("cpm", "polyceptron", "pc-slp") else state(name, n_init=1)
     told, picture = client.ask("program", state=own), client.ask("solve", state=own)
     assert told["primal"]["value"] == picture["certificate"]["primal_value"]
@@ -131,7 +136,8 @@ def test_the_program_is_typeset_with_the_certificates_values(client, name):
             assert row["binding"] + by_row[row["row"]]["binding"] == row["count"]
 
 
-def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp_path):
+def test_claim_is_checked(client, tmp_path):
+    """The exported claim is proven by the checker, and a better one is refused."""
     told = client.ask("export", state=state("svm", kernel="linear"))
     data = tmp_path / told["data_name"]
     data.write_text(told["data"])
@@ -143,8 +149,9 @@ def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp
         check(claim, str(data), [].append)
 
 
-@pytest.mark.parametrize("name", ["blobs", "two-lines", "moons", "quantiles", "polytope", "sonar", "pima"])
-def test_a_data_set_comes_as_points_that_can_be_solved(client, name):
+@pytest.mark.parametrize("name", ["blobs", "two-lines", "moons", "quantiles", "polytope", "sonar"])
+def test_data_set_comes_as_points(client, name):
+    """A data set comes as points, the same ones again, that can be solved."""
     told = client.ask("dataset", name=name)
     assert len(told["points"]) == 150
     assert {label for _, _, label in told["points"]} == {-1, 1}
@@ -153,7 +160,8 @@ def test_a_data_set_comes_as_points_that_can_be_solved(client, name):
     assert solved["certificate"]["claim"] == "optimal"
 
 
-def test_two_features_of_a_set_can_be_chosen(client):
+def test_two_features_can_be_chosen(client):
+    """Two features of a set can be chosen."""
     told = client.ask("dataset", name="pima", features=[1, 5])
     assert told["axes"] == [told["columns"][1], told["columns"][5]]
     assert told["sentence"].startswith("150 of 768 samples, drawn at random")

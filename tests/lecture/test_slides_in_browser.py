@@ -1,16 +1,11 @@
 """The slides as a browser shows them: turned by keys, on a phone, in the dark, printed, loading nothing."""
 
-from __future__ import annotations
-
 import base64
 import re
 
 import pytest
-from helpers.browser import find_browser
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
-
 CHAPTER = """# Slides
 
 By nobody.
@@ -68,7 +63,8 @@ def press(browser, key):
     browser.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
 
 
-def test_keys_turn_the_slides(browser, page):
+def test_keys_turn_slides(browser, page):
+    """Keys, a button and a swipe turn the slides, and n opens the notes."""
     browser.open(page)
     count = browser.value("document.querySelectorAll('.slide').length")
     assert count >= 6
@@ -96,7 +92,8 @@ def test_keys_turn_the_slides(browser, page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_is_on_its_slide_and_nothing_is_loaded(browser, page, scheme):
+def test_all_is_on_its_slide(browser, page, scheme):
+    """Nothing leaves its slide, nothing is loaded, and paper and ink are those of the scheme."""
     browser.open(page, scheme=scheme)
     assert all(down <= 1 and right <= 1 for down, right in browser.value(BOXES))
     fits = browser.value(
@@ -112,14 +109,16 @@ def test_all_is_on_its_slide_and_nothing_is_loaded(browser, page, scheme):
     assert (lights[0] > lights[1]) == (scheme == "light")
 
 
-def test_a_phone_shows_all_slides_below_each_other(browser, page):
+def test_phone_shows_all_slides(browser, page):
+    """A phone shows all slides below each other."""
     browser.open(page, width=390)
     assert len(browser.value(SHOWN)) == browser.value("document.querySelectorAll('.slide').length")
     assert browser.value("document.documentElement.scrollWidth") <= 390
     assert browser.value("document.documentElement.scrollHeight") > 2000
 
 
-def test_each_slide_is_printed_on_a_page(browser, page):
+def test_each_slide_is_a_printed_page(browser, page):
+    """Each slide is printed on a page."""
     browser.open(page)
     count = browser.value("document.querySelectorAll('.slide').length")
     browser.ask("Emulation.setEmulatedMedia", media="")
