@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
-from helpers.blocks import Breaking, bits, quietly, raise_error
+from helpers.blocks import Breaking, at_records, bits, quietly, raise_error
 from helpers.dask_cluster import ROWS, config, in_one_process, on_dask
 
 from formulations.language.clock import Clock, OutOfTimeError
 from formulations.language.solution import Status
 from polyopt import SVM, Claim, ConvexPolytopeMachine, SGDSettings, scale
-from polyopt.base.progress import records_to
 from polyopt.margin.by_blocks import HingeRecipe
 from polyopt.scale.blocks import Pair
 from polyopt.scale.crew import Change
@@ -24,19 +22,6 @@ from polyopt.scale.executor import ThreadExecutor
 from polyopt.scale.on_worker import Missing, answer, forget
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@contextmanager
-def at_iterations(actions):
-    """Call actions by the number of the iteration, from 1, that a solver tells of in this thread."""
-    told = []
-
-    def listen(record):
-        told.append(record)
-        actions.get(len(told), lambda: None)()
-
-    with records_to(listen):
-        yield told
 
 
 def kill_this_process():
@@ -71,7 +56,7 @@ def test_lost_arrays_are_computed_anew(client, data):
     def kill():
         os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
 
-    with at_iterations({3: kill}) as told:
+    with at_records({3: kill}) as told:
         assert bits(SVM(kernel="linear").fit(*on_dask(*data))) == wanted
     assert len(told) > 3
 
@@ -94,7 +79,7 @@ def test_workers_join_and_leave(client, data, tmp_path):
         client.retire_workers([first[0]], close_workers=True)
 
     try:
-        with config.set({"polyopt.worker-poll": 0.0}), at_iterations({2: join, 6: leave}):
+        with config.set({"polyopt.worker-poll": 0.0}), at_records({2: join, 6: leave}):
             assert bits(SVM(kernel="linear").fit(source, executor="dask")) == wanted
     finally:
         client.cluster.scale(2)
@@ -122,7 +107,7 @@ def test_ctrl_c_keeps_proven_point(client, data):
     """Ctrl-C in the driving process leaves the best point with a true proof."""
     X, y, _ = data
     best = SVM(kernel="linear").fit(scale.Arrays(X, y)).certificate()
-    with at_iterations({8: partial(raise_error, KeyboardInterrupt)}):
+    with at_records({8: partial(raise_error, KeyboardInterrupt)}):
         machine = SVM(kernel="linear").fit(*on_dask(X, y))
     assert machine.solution_.status is Status.INTERRUPTED
     proof = machine.certificate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations.language.toy_data import two_blobs
 from polyopt import scale
+from polyopt.base.progress import records_to
 
 
 def blobs():
@@ -57,6 +59,19 @@ class Breaking:
             if self.n_readings in self._readings:
                 self._action()
         return self._source.read(number)
+
+
+@contextmanager
+def at_records(actions):
+    """Call actions by the numbers, from 1, of the records that solvers send in this thread; yield these."""
+    told = []
+
+    def listen(record):
+        told.append(record)
+        actions.get(len(told), lambda: None)()
+
+    with records_to(listen):
+        yield told
 
 
 def raise_error(error):
