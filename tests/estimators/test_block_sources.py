@@ -62,6 +62,15 @@ def test_arrays_with_executor_are_blocks(tmp_path):
         assert "pair" not in machine.history_
 
 
+@pytest.mark.parametrize("kind", [np.int16, np.uint8, np.int64])
+def test_integers_are_numbers(kind):
+    """Blocks of integers have the optimum of the same numbers in memory."""
+    whole = np.round(10.0 * X - 10.0 * X.min()).astype(kind)
+    parts = linear().fit(scale.Arrays(whole, Y, rows=ROWS)).certificate()
+    best = linear().fit(whole.astype(float), Y).certificate()
+    assert parts.primal_value == pytest.approx(best.primal_value, rel=1e-7)
+
+
 def test_pairs_of_classes_are_those_of_array():
     """Three classes have a machine for each pair, and no multipliers or probabilities."""
     three = np.where(X[:, 0] > 1.0, "other", Y)

@@ -11,6 +11,7 @@ from helpers.blocks import Breaking, bits, blobs, quietly, raise_error
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations.language.solution import Status
 from polyopt import SVM, Claim, ConvexPolytopeMachine, SGDSettings, SigmaSVM, scale
 
 X, Y, WEIGHTS = blobs()
@@ -184,15 +185,16 @@ def test_faces_of_two_assignments_prove_nothing(tmp_path):
     Of a block that is read again about 64 rows are compared: here every other one.
     """
     samples, log = np.tile(X, (2, 1)), tmp_path / "log"
-    machine = ConvexPolytopeMachine(2, max_iter=1, random_state=0)
+    machine = ConvexPolytopeMachine(2, tol=0.9, random_state=0)
     source = Breaking(scale.Arrays(samples, np.tile(Y, 2), rows=150), log)
     whole = quietly(clone(machine).begin_from(START), source)
-    assert whole.certificate().claim is Claim.SUBOPTIMAL_BY
+    assert whole.certificate().claim is not Claim.NONE
+    assert whole.solution_.status is Status.CONVERGED
 
     def change():
         samples[151::2] *= 1.01
 
     source = Breaking(scale.Arrays(samples, np.tile(Y, 2), rows=150), log, {source.n_readings}, change)
-    torn = quietly(clone(machine).begin_from(START), source).certificate()
-    assert torn.claim is Claim.NONE
-    assert "not of one assignment" in torn.note
+    with pytest.warns(ConvergenceWarning, match=r"Short of the tolerance.*not of one assignment"):
+        torn = clone(machine).begin_from(START).fit(source)
+    assert torn.certificate().claim is Claim.NONE

@@ -43,6 +43,14 @@ def kernel_of(X, name):
     return pairwise_kernels(X, metric=name, **settings)
 
 
+def asymmetric(n=14):
+    """An indefinite matrix in place of a kernel, and labels."""
+    y, rng = blobs(n)[1], np.random.default_rng(0)
+    K = rng.normal(size=(n, n)) + 0.3 * np.outer(y, y)
+    assert np.linalg.eigvalsh(K + K.T)[0] < -1
+    return K, y, np.ones(n)
+
+
 MACHINES = {"ce": quick(gamma=GAMMA), "one-norm": OneNormSVM(gamma=GAMMA)}
 by_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
@@ -56,25 +64,18 @@ def assert_equal_scores(first, second, X):
 
 
 @pytest.mark.parametrize("solver", ["highs", "exact"])
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "precomputed"])
 def test_one_norm_machine_solves_its_program(kernel, solver):
     """The one-norm machine has the optimum of its program in the modelling language."""
-    X, y = blobs(24)
-    machine = OneNormSVM(C, kernel=kernel, gamma=GAMMA, coef0=1.0, solver=solver).fit(X, y)
-    K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=GAMMA, coef0=1.0)
-    certificate = machine.certificate()
+    (X, y), K = blobs(14), asymmetric()[0]
+    if kernel != "precomputed":
+        K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=GAMMA, coef0=1.0)
+    machine = OneNormSVM(C, kernel=kernel, gamma=GAMMA, coef0=1.0, solver=solver)
+    certificate = machine.fit(K if kernel == "precomputed" else X, y).certificate()
     assert certificate.claim is Claim.OPTIMAL
-    stated = one_norm.primal(K, y, np.full(24, C)).solve().objective
+    stated = one_norm.primal(K, y, np.full(14, C)).solve().objective
     assert certificate.primal_value == pytest.approx(stated, rel=1e-6)
     assert machine.solver_ == solver
-
-
-def asymmetric(n=14):
-    """An indefinite matrix in place of a kernel, and labels."""
-    y, rng = blobs(n)[1], np.random.default_rng(0)
-    K = rng.normal(size=(n, n)) + 0.3 * np.outer(y, y)
-    assert np.linalg.eigvalsh(K + K.T)[0] < -1
-    return K, y, np.ones(n)
 
 
 def weighted(n=16):
