@@ -116,6 +116,14 @@ def test_pass_visits_block_after_block(data, start):
     assert found.objective in [pytest.approx(end, rel=1e-6) for end in ends]
 
 
+def test_every_order_is_another():
+    """The order of a block's rows is another for another seed, pass or block."""
+    orders = [row_order(*arguments, 50) for arguments in ((4, 0, 0), (5, 0, 0), (4, 1, 0), (4, 0, 1))]
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert len({order.tobytes() for order in orders}) == 4
+    assert row_order(4, 0, 0, 50).tolist() == orders[0].tolist()
+
+
 @pytest.mark.parametrize("steps", [7, 1000])
 def test_threads_change_no_bit(steps, data, start):
     """Blocks are walked in one order on any number of threads; the type of the samples only rounds."""
