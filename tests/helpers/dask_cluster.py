@@ -64,6 +64,9 @@ def in_one_process(threads=1):
         distributed.Client(made, set_as_default=False) as client,
     ):
         yield made, client
+        with config.set({"distributed.comm.timeouts.connect": "1s"}):
+            client.close()
+            made.close()
 
 
 def on_dask(*arrays):
