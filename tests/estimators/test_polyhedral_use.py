@@ -15,7 +15,6 @@ from helpers.methods import DATA, METHODS, NAMES, Case
 from helpers.methods import fitted as fitted_case
 from joblib import parallel_config
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -80,29 +79,14 @@ def test_square_is_learnt(name):
 
 
 @pytest.mark.parametrize("name", FACES)
-def test_pairs_of_classes(name):
-    """Three classes have a machine for each pair, multipliers of all samples, and no single polytope."""
+def test_three_classes_have_no_single_polytope(name):
+    """Three classes have a polytope for each pair, and no side of their own."""
     machine, samples = fitted_case(Case(name, "auto"), "three classes"), DATA["three classes"]
-    assert machine.pairs_ == [(0, 1), (0, 2), (1, 2)]
-    parts = [part.certificate().primal_value for part in machine.estimators_]
-    assert machine.certificate().primal_value == pytest.approx(sum(parts))
-    assert set(machine.duals_["sample"]) == set(range(24))
     with pytest.raises(AttributeError, match="of one polytope"):
         _ = machine.polytope_
     if "inside_label" in machine.get_params():
         with pytest.raises(ValueError, match="inside_label=1 needs two classes"):
             clone(machine).set_params(inside_label=1).fit(samples.X, samples.y)
-
-
-def test_pairs_in_processes_are_pairs_in_turn():
-    """Pairs of classes that joblib gives to processes are those of this process."""
-    iris, y = load_iris(return_X_y=True)
-    weights = np.linspace(0.5, 2.0, 150)
-    one, two = (
-        Polyceptron(n_init=2, random_state=0, n_jobs=jobs).fit(iris, y, sample_weight=weights)
-        for jobs in (None, 2)
-    )
-    assert two.decision_function(iris) == pytest.approx(one.decision_function(iris), rel=1e-6, abs=1e-8)
 
 
 @every_machine
