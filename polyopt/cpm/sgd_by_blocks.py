@@ -159,30 +159,31 @@ class Passes(Epochs):
         self.executor, self.pair, self.summary, self.save, self.seed = executor, pair, summary, save, seed
         self.options = options
 
-    def solve(self, clock: Clock) -> Solution:
+    def solve(self, clock: Clock, start: tuple[Vector, int] | None = None) -> Solution:
         """Take passes from the pilot's faces until the last measurements agree, or a limit.
 
+        start: faces (K, m+1) in place of the pilot's, and the number of steps that they count for.
         Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has for each
             pass the estimate of the objective from its steps, and now and then the measured objective of the
             better of average and last iterate (else nan); at first a record of the start. The objective is
             inf if the time was over before the start was measured.
         """
         try:
-            self._begin(clock)
+            self._begin(clock, start)
         except OutOfTimeError:  # before the pilot had its samples: the faces are 0
             self._record(0, math.nan, clock)
         except KeyboardInterrupt:
             return self.solution(interrupted(), clock)
         return self.solution(self.run(clock, self.options.max_passes, self.options.tol), clock)
 
-    def _begin(self, clock: Clock) -> None:
-        """Begin at a checkpoint, or at the faces of the pilot."""
+    def _begin(self, clock: Clock, start: tuple[Vector, int] | None) -> None:
+        """Begin at a checkpoint, or at the start or the faces of the pilot."""
         if self.save.state is not None:
             state = dict(self.save.state)
             self.machine.set_state(state.pop("machine"))
             vars(self).update(state)
             return
-        self.result, steps = self._solve_pilot(clock)
+        self.result, steps = start or self._solve_pilot(clock)
         self.machine.begin_at(self.result, steps)
         self._record(0, math.nan, clock)
         self._save()

@@ -79,7 +79,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Number of workers, as joblib counts, for pairs of classes or, with two classes, for starts, the
         polytopes of both classes, nodes of a global search or linear programs.
     verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
+        Whether to print the progress of long runs on standard error, a line a second; all lines if above 1.
 
     Attributes
     ----------
@@ -317,8 +317,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _printing_progress(self, part: str = "") -> AbstractContextManager[None]:
         """Return a context that prints the progress of a fit, a line a second, if ``verbose``."""
-        verbose = getattr(self, "verbose", False)
-        return records_to(printer(type(self).__name__ + part) if verbose else None)
+        verbose, title = getattr(self, "verbose", False), type(self).__name__ + part
+        return records_to(printer(title, 0.0 if verbose > 1 else 1.0) if verbose else None)
 
     def _clear_fit(self) -> dict[str, Any]:
         """Remove all attributes of a previous fit, and return a dict of all attributes before that.

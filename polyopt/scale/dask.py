@@ -39,12 +39,21 @@ from polyopt.scale.sources import Arrays, Source
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-_TASK_POLL_SECONDS = 0.5  # time between two checks of the pending tasks
-_WORKER_POLL_SECONDS = 2.0  # time between two checks of the workers
 _MAX_FAILURES = 100  # largest number of tasks whose worker is lost, in one call of `_run`
-_SCHEDULER_SECONDS = 5.0  # time without a reply after which the scheduler counts as lost
-_MAX_SECONDS_WITHOUT_WORKERS = 60.0
+_SECONDS = {  # times, which Dask's configuration may change under the same names
+    "polyopt.task-poll": 0.5,  # between two checks of the pending tasks
+    "polyopt.worker-poll": 2.0,  # between two checks of the workers
+    "polyopt.scheduler-timeout": 5.0,  # without a reply, after which the scheduler counts as lost
+    "polyopt.workers-timeout": 60.0,  # without a worker, after which a fit ends
+}
 _LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
+
+
+def _seconds(name: str) -> float:
+    """Return a time by its name after ``polyopt.``, such as ``dask.config.set`` may have changed it."""
+    from dask import config
+
+    return float(config.get(f"polyopt.{name}", _SECONDS[f"polyopt.{name}"]))
 
 
 class _Tasks:
@@ -58,7 +67,7 @@ class _Tasks:
     def __init__(self, client: Client, parts: Sequence[Any]):
         self._client = client
         self.parts = list(parts)
-        self._last_check = -_WORKER_POLL_SECONDS  # time of the last check of the workers
+        self._last_check = -np.inf  # time of the last check of the workers
         self._homes: dict[int, str] = {}  # by block, the worker that keeps its state; empty without states
 
     def _run(
@@ -90,7 +99,7 @@ class _Tasks:
                     by_number = zip(group, fetched.get(future.key, ()), strict=False)  # () if not fetched
                     results |= {n: result for n, result in by_number if not isinstance(result, Missing)}
                 unsent = [number for group in ended.values() for number in group if number not in results]
-                if unsent or (pending and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
+                if unsent or (pending and time.monotonic() > self._last_check + _seconds("worker-poll")):
                     lost = self._check_workers(pending, unsent)
                     self._cancel(lost)
                     unsent += [number for future in lost for number in pending.pop(future)]
@@ -104,11 +113,11 @@ class _Tasks:
         return self._client.submit(function, *arguments, key=key, pure=False, **options)
 
     def _ended(self, pending: Iterable[Future]) -> list[Future]:
-        """Wait until all tasks have ended, at most ``_TASK_POLL_SECONDS``; return those that have ended."""
+        """Wait until all tasks have ended, at most ``polyopt.task-poll``; return those that have ended."""
         from distributed import wait
 
         with suppress(Exception):  # a timeout, or cancelled tasks
-            wait(list(pending), timeout=_TASK_POLL_SECONDS)
+            wait(list(pending), timeout=_seconds("task-poll"))
         return [future for future in pending if future.status != "pending"]
 
     def _check_workers(self, pending: dict[Future, list[int]], missing: list[int]) -> list[Future]:
@@ -152,7 +161,7 @@ class _Tasks:
         )
         while True:
             try:
-                return dict(pending.result(timeout=_TASK_POLL_SECONDS))
+                return dict(pending.result(timeout=_seconds("task-poll")))
             except TimeoutError:
                 if set(self._homes.values()) - set(workers_of(self._client)) or (clock and clock.is_over):
                     pending.cancel()
@@ -256,7 +265,7 @@ class DaskBlocks(_Tasks, Crew):
         _release(self._client, self._name)
 
     def _results(self, ask: Change | None) -> list[Any]:
-        if time.monotonic() > self._last_check + _WORKER_POLL_SECONDS:
+        if time.monotonic() > self._last_check + _seconds("worker-poll"):
             self._find_homes()
         found = self._run(self._numbers, lambda numbers: self._send_groups(numbers, ask))
         self._n_applied |= dict.fromkeys(found, len(self.log))
@@ -332,27 +341,28 @@ class DaskBlocks(_Tasks, Crew):
 def workers_of(client: Client) -> dict[str, int]:
     """Return the living workers with their threads; RuntimeError if there are none for some time."""
     start = last_reply = time.monotonic()
+    patience, limit = _seconds("scheduler-timeout"), _seconds("workers-timeout")
     while True:
         now = time.monotonic()
         with suppress(Exception):
-            threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
+            threads = client.sync(client.scheduler.ncores, callback_timeout=patience)
             last_reply = now
             if threads:
                 return {worker: max(int(count), 1) for worker, count in threads.items()}
-        if now - last_reply > _SCHEDULER_SECONDS or client.status == "closed":
+        if now - last_reply > patience or client.status == "closed":
             raise RuntimeError(
                 "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "
                 "can be resumed"
             )
-        if now - start > _MAX_SECONDS_WITHOUT_WORKERS:
-            raise RuntimeError(f"Dask has had no worker for {_MAX_SECONDS_WITHOUT_WORKERS:.0f} seconds")
-        time.sleep(_TASK_POLL_SECONDS)
+        if now - start > limit:
+            raise RuntimeError(f"Dask has had no worker for {limit:.0f} seconds")
+        time.sleep(_seconds("task-poll"))
 
 
 def _release(client: Client, name: str) -> None:
     """Have the workers release the blocks whose names begin with `name`, and freed memory."""
     with suppress(Exception):  # `run` would wait for a lost scheduler
-        workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
+        workers = client.sync(client.scheduler.ncores, callback_timeout=_seconds("scheduler-timeout"))
         client.run(forget, name, workers=list(workers), on_error="ignore")
 
 

@@ -15,6 +15,6 @@ def client(dask_client):
 @pytest.fixture(scope="session")
 def data():
     """Samples of two classes in four dimensions, labels, and weights, where a file has no others."""
-    from helpers.dask_cluster import blobs
+    from helpers.blocks import blobs
 
     return blobs()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.checkpoints import killed_at_save
+from helpers.blocks import Breaking, blobs, odd_blocks, raise_error
+from threadpoolctl import threadpool_limits
 
 from formulations import cpm
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, scale
-from polyopt.base import threads
-from polyopt.cpm import sgd_by_blocks as by_blocks
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.sgd_by_blocks import Options, Passes, draw_sample, row_order, summarize
 from polyopt.linalg.rows import as_rows
@@ -30,8 +29,7 @@ PAIR = Pair(("no", "yes"), (1.0, 1.0), 0.1)
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = two_blobs(n=150, m=4, separation=1.0, seed=0)
-    return X, np.where(y > 0, "yes", "no"), np.random.default_rng(0).uniform(0.0, 2.0, 150).round(1)
+    return blobs()
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +46,8 @@ def solve(
     options = Options(**{"pilot_samples": 60, "max_passes": 3} | options)
     summary = summarize(executor.inspect(), pair)
     save = Checkpoint(checkpoint, resume, executor, pair)
-    with pytest.MonkeyPatch.context() as patched:
-        if start is not None:
-            patched.setattr(Passes, "_solve_pilot", lambda run, clock: (start, steps))
-        return Passes(executor, pair, summary, n_faces, save, scale, seed, options).solve(clock)
+    run = Passes(executor, pair, summary, n_faces, save, scale, seed, options)
+    return run.solve(clock, None if start is None else (start, steps))
 
 
 def bits(found):
@@ -63,7 +59,8 @@ def value(W, X, y, C):
     return cpm.objective(X, np.where(y == "yes", 1.0, -1.0), W, C)
 
 
-def test_the_objective_is_the_program_s_and_never_above_the_start_s(data, start):
+def test_objective_never_exceeds_start(data, start):
+    """The objective is the program's, and that of the best measured pass or of the start."""
     X, y, weights = data
     pair = PAIR._replace(factors=(0.5, 3.0))
     C = 0.1 * weights * np.where(y == "yes", 3.0, 0.5)
@@ -92,6 +89,7 @@ def take_steps(sgd, X, y, order):
 
 
 def test_one_block_is_algorithm_1(data, start):
+    """Passes over one block are epochs of Algorithm 1 in memory."""
     X, y, _ = data
     found = solve(scale.Arrays(X, y), start=start, steps=400, max_passes=2)
     sgd = at_start(start)
@@ -104,7 +102,7 @@ def test_one_block_is_algorithm_1(data, start):
     assert [each["epoch"] for each in found.history] == [0.0, 1.0, 2.0]
 
 
-def test_a_pass_visits_every_sample_once_block_after_block(data, start):
+def test_pass_visits_block_after_block(data, start):
     """The blocks in one of their orders, each with its samples in the order of its seed."""
     X, y, _ = data
     found = solve(scale.Arrays(X, y, rows=60), start=start, steps=400, max_passes=1)
@@ -118,8 +116,17 @@ def test_a_pass_visits_every_sample_once_block_after_block(data, start):
     assert found.objective in [pytest.approx(end, rel=1e-6) for end in ends]
 
 
+def test_every_order_is_another():
+    """The order of a block's rows is another for another seed, pass or block."""
+    orders = [row_order(*arguments, 50) for arguments in ((4, 0, 0), (5, 0, 0), (4, 1, 0), (4, 0, 1))]
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert len({order.tobytes() for order in orders}) == 4
+    assert row_order(4, 0, 0, 50).tolist() == orders[0].tolist()
+
+
 @pytest.mark.parametrize("steps", [7, 1000])
-def test_threads_change_no_bit(steps, data, start, monkeypatch):
+def test_threads_change_no_bit(steps, data, start):
+    """Blocks are walked in one order on any number of threads; the type of the samples only rounds."""
     X, y, weights = data
     whole = np.clip(np.round(40.0 * X + 100.0), 0, 255)
     settings = {"start": start, "steps": steps, "scale": 1 / 255}
@@ -129,45 +136,34 @@ def test_threads_change_no_bit(steps, data, start, monkeypatch):
     wanted = bits(solve(sources[0], **settings))
     for source in sources[1:]:  # whose products are rounded otherwise
         assert solve(source, **settings).objective == pytest.approx(wanted[1], rel=1e-3)
-    for count in (2, 4):
-        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        assert bits(solve(sources[0], **settings)) == wanted
+    for count in (1, 2):
+        with threadpool_limits(count):
+            assert bits(solve(sources[0], **settings)) == wanted
     assert bits(solve(sources[0], **settings | {"seed": 5})) != wanted
 
 
-def test_it_goes_on_from_a_checkpoint_to_the_same_bits(data, tmp_path):
-    source, path = scale.Arrays(*data, rows=17), tmp_path / "checkpoint"
-    wanted = bits(solve(source))
-    for stop in (1, 2):
-        with killed_at_save(stop), pytest.raises(SystemExit):
-            solve(source, checkpoint=path)
-        assert bits(solve(source, resume=path)) == wanted
-    with pytest.raises(ValueError, match="of another fit: its samples, labels or weights"):
-        solve(scale.Arrays(data[0] + 1.0, *data[1:], rows=17), resume=path)
-
-
-def test_an_interrupted_pass_is_dropped_and_resumed(data, start, tmp_path):
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
+def test_passes_resume_to_same_bits(end, data, start, tmp_path):
+    """Passes that are ended in the second one resume with it; Ctrl-C returns the best of the others."""
     source, path = scale.Arrays(*data, rows=17), tmp_path / "checkpoint"
     settings = {"start": start, "steps": 4}
-    whole = solve(source, **settings)
-    visits, take_steps = [], by_blocks._take_steps
-
-    def broken(*arguments):
-        visits.append(1)
-        if len(visits) == 14:
-            raise KeyboardInterrupt
-        return take_steps(*arguments)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(by_blocks, "_take_steps", broken)
-        short = solve(source, **settings, checkpoint=path)
-    assert short.status is Status.INTERRUPTED
-    assert short.iterations == 1
-    assert short.objective == min(each["objective"] for each in whole.history[:2])
+    counting = Breaking(source, tmp_path / "log")
+    whole = solve(counting, **settings)
+    reading = 2 + 3  # inspection and first measurement; the start, and one pass with its measurement
+    broken = Breaking(source, tmp_path / "log", {reading}, partial(raise_error, end))
+    if end is SystemExit:
+        with pytest.raises(SystemExit):
+            solve(broken, **settings, checkpoint=path)
+    else:
+        short = solve(broken, **settings, checkpoint=path)
+        assert short.status is Status.INTERRUPTED
+        assert short.iterations == 1
+        assert short.objective == min(each["objective"] for each in whole.history[:2])
     assert bits(solve(source, **settings, resume=path)) == bits(whole)
 
 
-def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
+def test_pilot_samples_stand_for_all(data):
+    """The pilot's sample has both classes, no row twice, and the weight of all samples."""
     X, y, _ = data
     y = np.where(np.arange(150) < 7, "yes", "no")
     source = scale.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
@@ -185,27 +181,24 @@ def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
         assert {row.tobytes() for row in drawn.X} <= {row.tobytes() for row in X}
 
 
-def test_blocks_may_be_empty_or_of_one_class_or_sparse(data, start):
+def test_sparse_blocks_have_same_bits(data, start):
+    """CSR blocks, some of them empty or of one class, have the bits of dense ones."""
     X, y, _ = data
-    order = np.argsort(y, kind="stable")
-    X, y = X[order], y[order]
-    cuts = [0, 0, 3, 40, 40, 119, 150, 150]
-    part = lambda k: slice(cuts[k], cuts[k + 1])  # noqa: E731
-    dense = scale.Generated(lambda k: (X[part(k)], y[part(k)]), 7)
-    sparse = scale.Generated(lambda k: (sp.csr_array(X[part(k)]), y[part(k)]), 7)
-    found = [solve(source, start=start, steps=500) for source in (dense, sparse)]
+    found = [solve(odd_blocks(store(X), y), start=start, steps=500) for store in (np.asarray, sp.csr_array)]
     assert bits(found[0]) == bits(found[1])
     assert found[0].objective < found[0].history[0]["objective"]
 
 
-def test_one_face_comes_near_the_optimum(data):
+def test_one_face_comes_near_optimum(data):
+    """One face, a convex program, is within 5 % of its optimum after 60 passes."""
     X, y, _ = data
     best = ConvexPolytopeMachine(1, 0.1, solver="exact", inside_label="no").fit(X, y).solution_.objective
     found = solve(scale.Arrays(X, y, rows=17), n_faces=1, max_passes=60)
     assert best * (1 - 1e-9) <= found.objective <= 1.05 * best
 
 
-def test_a_limit_is_told(data, start):
+def test_limits_are_told(data, start):
+    """Limits of passes and time are the status; no time at all leaves the start, or faces of 0."""
     source = scale.Arrays(*data, rows=17)
     assert solve(source, start=start, max_passes=1).status is Status.ITERATION_LIMIT
     assert solve(source, start=start, steps=10**9, tol=0.5).status is Status.CONVERGED

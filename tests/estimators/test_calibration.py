@@ -37,14 +37,16 @@ def test_scikit_learn_calibrates_machines(machine, method):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_scores_alone_name_the_remedy(machine):
+def test_scores_alone_name_remedy(machine):
+    """A machine without probabilities says how to have them."""
     assert not hasattr(machine, "predict_proba")
     with pytest.raises(AttributeError) as caught:
         _ = machine.predict_proba
     assert "CalibratedClassifierCV(" in str(caught.value.__cause__)
 
 
-def test_own_probabilities_of_three_classes_add_up():
+def test_own_probabilities_add_up():
+    """A machine with probabilities has those of three classes, and good ones."""
     X, y = load_iris(return_X_y=True)
     p = SPLA1(1, random_state=0).fit(X, y).predict_proba(X)
     assert p.sum(axis=1) == pytest.approx(np.ones(len(X)))

@@ -1,89 +1,59 @@
-"""Ctrl-C ends a whole fit, with its pairs and sides, and keeps what is there."""
+"""Ctrl-C ends a whole fit, with its pairs and starts, and keeps what is there; a limit is shared."""
 
 import warnings
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.methods import CASES, DATA
 from joblib import delayed, parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.language.clock import Clock, current_clock, running
 from formulations.language.solution import Status
-from polyopt import (
-    PCSLP,
-    PLUME,
-    SPLA1,
-    SVM,
-    ConvexPolytopeMachine,
-    CrossEntropySVM,
-    FacePenalty,
-    LogisticSearch,
-    OneNormSVM,
-    Polyceptron,
-    RelativeMarginMachine,
-    SigmaSVM,
-)  # fmt: skip
+from polyopt import PCSLP, SVM
 from polyopt.base.parallel import iter_joblib, run_tasks, time_share
 from polyopt.base.progress import records_to
-from polyopt.estimators.base import PairwiseClassifier, warn_of_interruption
 from polyopt.estimators.status import status_of
 from polyopt.margin.path import rmm_path
-from polyopt.sparse.settings import CrossEntropySettings
 
-MACHINES = [
-    SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
-    CrossEntropySVM(), CrossEntropySVM(search=CrossEntropySettings(svm_screen=True)),
-    RelativeMarginMachine(kernel="poly"), RelativeMarginMachine(bound_cost=1.0),
-    *(
-        machine.set_params(n_init=2)  # a start to be stopped in, and one to be left out
-        for machine in (
-            ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
-            ConvexPolytopeMachine(penalty=FacePenalty(margin="worst"), solver="exact"),
-            ConvexPolytopeMachine(inside_label="both"),
-            Polyceptron(), SPLA1(), PCSLP(), PLUME(),
-        )
-    ),
-]  # fmt: skip
+X, Y = DATA["three classes"].X, DATA["three classes"].y
 
 
-def three(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 3
-    return rng.normal(size=(n, 2)) + 1.5 * np.column_stack([y == 1, y == 2]), y
+LABELLED = np.column_stack([X, Y])  # by which a kernel knows the pair of classes that it is called for
+PAIRS = [{0, 1}, {0, 2}, {1, 2}]
 
 
-@pytest.fixture
-def stopped_after(monkeypatch):
-    """A fit that is stopped once so many of its pairs are done, within a solver or between two."""
+class Kernel:
+    """A linear kernel of labelled samples, which calls an action for one of the pairs."""
 
-    def stop_after(count, how):
-        done = []
-        original = SVM._fit_binary
+    def __init__(self, action, pair):
+        self.action, self.pair = action, pair
 
-        def fit(self, *arguments):
-            if len(done) == count and how == "raised":
-                done.append(self)
-                raise KeyboardInterrupt
-            if len(done) == count and how == "stopped":
-                current_clock().stop()
-            done.append(self)
-            original(self, *arguments)
-
-        monkeypatch.setattr(SVM, "_fit_binary", fit)
-
-    return stop_after
+    def __call__(self, first, second):
+        if {*first[:, -1], *second[:, -1]} == PAIRS[self.pair]:
+            self.action()
+        return first[:, :-1] @ second[:, :-1].T
 
 
-@pytest.mark.parametrize("how", ["raised", "stopped"])
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def stop_clock():
+    current_clock().stop()
+
+
+# -- pairs of classes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", [interrupt, stop_clock])
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_an_interruption_ends_all_pairs_and_says_how_many_are_solved(stopped_after, how, count):
-    X, y = three()
-    stopped_after(count, how)
+def test_interruption_ends_all_pairs(action, count):
+    """A warning says how many pairs are solved, and the status of the others; a new fit has none of it."""
     with pytest.warns(ConvergenceWarning) as caught:
-        model = SVM(solver="exact").fit(X, y)
+        model = SVM(kernel=Kernel(action, pair=count), solver="exact").fit(LABELLED, Y)
     assert [str(one.message) for one in caught] == [
         f"SVM: {Status.INTERRUPTED} {count} of 3 pairs of classes were solved, "
         "the others are as far as they came."
@@ -91,75 +61,71 @@ def test_an_interruption_ends_all_pairs_and_says_how_many_are_solved(stopped_aft
     statuses = [one.status for one in model.solution_]
     assert statuses == [Status.SOLVED] * count + [Status.INTERRUPTED] * (3 - count)
     assert status_of(model) is Status.INTERRUPTED
-    assert [one.status for one in clone(model).fit(X[:, ::-1], y > 0).solution_.runs] == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = model.set_params(kernel="linear").fit(X, Y > 0)
+    assert status_of(again) is Status.SOLVED
 
 
-def test_an_interruption_before_there_is_a_point_is_the_callers(stopped_after):
-    X, y = three()
-    stopped_after(0, "raised")
+def test_interruption_without_point_is_raised():
+    """Ctrl-C before there is a point is the caller's."""
     with pytest.raises(KeyboardInterrupt):
-        SVM().fit(X, y > 0)
+        SVM(kernel=Kernel(interrupt, pair=0)).fit(LABELLED[Y < 2], Y[Y < 2])
     assert current_clock() is None
 
 
-def test_pairs_after_the_whole_limit_make_no_rounds():
-    X, y = three()
+def test_pairs_after_limit_make_no_rounds():
+    """Pairs that begin after the limit have a point of no iteration."""
     with pytest.warns(ConvergenceWarning):
-        model = PCSLP(time_limit=1e-9).fit(X, y)
+        model = PCSLP(time_limit=1e-9).fit(X, Y)
     assert [(one.status, one.iterations) for one in model.solution_] == [(Status.TIME_LIMIT, 0)] * 3
 
 
-def test_workers_in_other_processes_know_a_clock_that_is_stopped():
-    X, y = three()
+def test_processes_know_stopped_clock():
+    """Workers in other processes end at once under a clock that is stopped."""
     with running(Clock()) as clock:
         clock.stop()
         with pytest.warns(ConvergenceWarning, match="0 of 3 pairs"):
-            model = SVM(solver="exact", n_jobs=2).fit(X, y)
+            model = SVM(solver="exact", n_jobs=2).fit(X, Y)
     assert status_of(model) is Status.INTERRUPTED
 
 
-def test_pairs_share_the_limit_and_keep_their_parameters():
-    X, y = three()
-    limits = []
-    machine = SVM(time_limit=1e6)
-    original = PairwiseClassifier._warn_if_incomplete
+NOTED = []
 
-    class Seen(SVM):
-        def _warn_if_incomplete(self, certify):
-            limits.append(self.time_limit)
-            original(self, certify)
 
-    model = Seen(**machine.get_params()).fit(X, y)
-    assert limits == pytest.approx([1e6 / 3, 1e6 / 2, 1e6], rel=1e-2)
+class Noting(SVM):
+    """A machine that notes every limit that it is given."""
+
+    @property
+    def time_limit(self):
+        return self.limit
+
+    @time_limit.setter
+    def time_limit(self, limit):
+        self.limit = limit
+        NOTED.append(limit)
+
+
+def test_pairs_share_limit():
+    """Each pair has an equal part of what is left, and keeps the parameter."""
+    model = Noting(time_limit=1e6).fit(X, Y)
+    shares = [limit for limit in NOTED if limit not in (None, 1e6)]
+    assert shares == pytest.approx([1e6 / 3, 1e6 / 2, 1e6], rel=1e-2)
     assert [each.time_limit for each in model.estimators_] == [1e6] * 3
 
 
-def test_a_search_that_is_broken_off_has_no_best(stopped_after):
-    X, y = three()
-    stopped_after(1, "stopped")
-
-    with running(Clock()) as clock, pytest.warns(ConvergenceWarning, match="1 of 3 pairs"):
-        SVM().fit(X, y)
-    assert clock.is_stopped
-    with running(Clock()) as clock:
-        clock.stop()
-        with pytest.raises(KeyboardInterrupt):
-            LogisticSearch(cv=2).fit(X, y > 0)
-
-
-def test_ctrl_c_ends_a_path():
-    X, y = three()
-    y = np.where(y > 0, 1.0, -1.0)
-
-    def interrupt(record):
-        raise KeyboardInterrupt
-
-    with records_to(interrupt):
-        path = rmm_path(X, y, bounds=[2.0, 1.5])
+def test_ctrl_c_ends_path():
+    """A path of bounds ends with the point that was interrupted."""
+    with records_to(lambda record: interrupt()):
+        path = rmm_path(X, np.where(Y > 0, 1.0, -1.0), bounds=[2.0, 1.5])
     assert [point.solution.status for point in path] == [Status.INTERRUPTED]
 
 
+# -- tasks of joblib ---------------------------------------------------------------------------
+
+
 def test_shares_use_what_is_left():
+    """A task's share is what is left, over the tasks that are left, times the workers."""
     clock = Clock(90.0)
     assert time_share(clock, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
     assert time_share(clock, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
@@ -177,13 +143,15 @@ def size(task):
 
 
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
-def test_a_backend_that_answers_at_the_end_alone_is_taken_as_well(backend):
+def test_backend_without_generator_is_taken(backend):
+    """A backend that answers at the end alone gives the same results."""
     with parallel_config(backend=backend, n_jobs=2):
         assert run_tasks(size, [Task(-1), Task(2), Task(-3)], None, "number") == [1, 2, 3]
         assert list(iter_joblib((delayed(abs)(number) for number in (-1, 2, -3)), None)) == [1, 2, 3]
 
 
-def test_what_was_done_is_dealt_out_before_the_interruption():
+def test_results_survive_interruption():
+    """Tasks that were done keep their results, and the others are called with the clock stopped."""
     seen = []
 
     def work(task):
@@ -199,43 +167,22 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
     with running(Clock()) as clock:
         assert run_tasks(work, tasks, None, "piece") == [0, 10, 20, 30]
         assert clock.is_stopped
-    assert seen == [0, 1, 2, 2, 3]  # what was left out is called with the clock stopped
+    assert seen == [0, 1, 2, 2, 3]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=repr)
-def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
-    from polyopt.base import progress as progress
+# -- lines of progress -------------------------------------------------------------------------
 
-    monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
-    X, y = three()
-    with warnings.catch_warnings():
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_verbose_fit_prints_to_standard_error(case, capsys):
+    """Lines begin with the machine's name and tell its seconds; a silent fit prints nothing."""
+    machine, told = case.make(n_faces=1), []
+    with records_to(told.append), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clone(machine).set_params(verbose=1).fit(X, y > 0)
-        loud = capsys.readouterr()
-        clone(machine).fit(X, y > 0)
-    quiet = capsys.readouterr()
+        clone(machine).fit(X, Y > 0)
+        quiet = capsys.readouterr()
+        clone(machine).set_params(verbose=2).fit(X, Y > 0)
+    loud = capsys.readouterr()
     assert (loud.out, quiet.out, quiet.err) == ("", "", "")
-    name = type(machine).__name__
-    assert all(line.startswith(name) and " s" in line for line in loud.err.splitlines())
-    if machine.solver != "exact" and not isinstance(machine, OneNormSVM):
-        assert loud.err
-
-
-def test_pairs_of_an_earlier_fit_are_no_part_of_this_one():
-    """Of two classes the machine's own solution counts, whatever is left of three; of three, the pairs'."""
-    good, bad = SimpleNamespace(status=Status.SOLVED), SimpleNamespace(status=Status.INTERRUPTED)
-    left = [SimpleNamespace(solution_=bad), SimpleNamespace(solution_=good), SimpleNamespace(solution_=good)]
-    for n_classes, own, said in (
-        (2, good, []),
-        (2, bad, [f"SimpleNamespace: {Status.INTERRUPTED}"]),
-        (
-            3,
-            [bad, good, good],
-            [f"SimpleNamespace: {Status.INTERRUPTED} 2 of 3 pairs of classes were solved, "],
-        ),
-    ):
-        machine = SimpleNamespace(classes_=np.arange(n_classes), estimators_=left, solution_=own, _frames=0)
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            warn_of_interruption(machine)
-        assert [str(each.message)[: len(text)] for each, text in zip(told, said, strict=True)] == said
+    assert all(line.startswith(type(machine).__name__) and " s" in line for line in loud.err.splitlines())
+    assert bool(loud.err) == bool(told)

@@ -22,7 +22,7 @@ def counted(second, k):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_coupled_probabilities_are_the_least_of_their_objective(k):
+def test_coupled_probabilities_minimise_their_objective(k):
     """Σ_{i≠j} (r_ji p_i − r_ij p_j)² over the probabilities, for pairs that contradict each other."""
     rng = np.random.default_rng(k)
     second = np.vstack([rng.random((6, len(PAIRS[k]))), rng.integers(0, 2, (3, len(PAIRS[k])))])
@@ -44,7 +44,7 @@ def test_coupled_probabilities_are_the_least_of_their_objective(k):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_a_winner_is_certain_where_no_answer_in_doubt_can_change_it(k):
+def test_certain_winner_stays_whatever_is_settled(k):
     """Every way in which each pair is sure of one class or of none, against all ways to settle the doubts."""
     pairs = len(PAIRS[k])
     states = np.array(list(product([0, 1, 2], repeat=pairs)))  # first, second, in doubt
