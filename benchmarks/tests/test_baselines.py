@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.baselines import AdaptiveMultiHyperplaneMachine, ObliqueTree
 from benchmarks.baselines.klda import fisher_direction
 from benchmarks.baselines.oc1 import Tree, best_step, climb, grow, impurity, impurity_of_sides, pruned
+from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel
 
 
@@ -186,8 +187,9 @@ def literal_amm(X, codes, machine):
         (50, 5.0, 4),
     ],
 )
-def test_the_running_sums_are_the_algorithm_as_written(limit, c, every, rng):
-    X = rng.normal(size=(150, 3))
+def test_running_sums_follow_the_algorithm(limit, c, every):
+    """The machine has the weights of Algorithm 1, run as it is written."""
+    X = np.random.default_rng(0).normal(size=(150, 3))
     codes = (np.abs(X[:, 0]) > 0.7).astype(int) + (X[:, 1] > 1)
     machine = AdaptiveMultiHyperplaneMachine(
         lam=0.01, epochs=3, limit=limit, prune_every=every, c=c, random_state=5
@@ -212,8 +214,9 @@ def scatter(X, y):
 
 
 @pytest.mark.parametrize("copies", [1, 2])  # of two copies the Gram matrix is singular
-def test_the_linear_kernel_gives_the_ridge_discriminant(copies, blobs):
-    X, y = (np.concatenate([part] * copies) for part in blobs)
+def test_linear_kernel_is_ridge_discriminant(copies):
+    """With the linear kernel α gives w = (S_w + εI)⁻¹ (m₊ − m₋)."""
+    X, y = (np.concatenate([part] * copies) for part in two_blobs(seed=0))
     Sw, (low, high) = scatter(X, y)
     alpha, b = fisher_direction(X @ X.T, y > 0, EPS)
     w = np.linalg.solve(Sw + EPS * np.eye(X.shape[1]), high - low)
@@ -224,8 +227,9 @@ def test_the_linear_kernel_gives_the_ridge_discriminant(copies, blobs):
 
 
 @pytest.mark.parametrize("kernel", [Kernel("rbf", 0.4), Kernel("poly", 0.5, 2, 1.0)], ids=repr)
-def test_a_kernel_s_direction_solves_its_equations(kernel, blobs):
-    X, y = blobs
+def test_kernel_direction_solves_its_equations(kernel):
+    """(N + εK) α is the difference of the kernel means."""
+    X, y = two_blobs(seed=2)
     K = kernel(X)
     N, means = np.zeros_like(K), []
     for label in (-1, 1):

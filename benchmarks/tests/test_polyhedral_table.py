@@ -36,7 +36,8 @@ def test_plume_is_compared_with_spla1_repetition_by_repetition():
     np.testing.assert_allclose(shown["deviation of the means"], [13.12, 11.79], atol=0.01)
 
 
-def test_the_other_class_inside_is_another_machine(rng):
+def test_the_other_class_inside_is_another_machine():
+    rng = np.random.default_rng(0)
     # One class in a ring around the other, which alone is convex: eight faces hold it, and not the ring.
     angle, radius = rng.uniform(0, 2 * np.pi, 200), np.repeat([0.5, 2.0], 100)
     X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.__main__ import NAMES
 from benchmarks.papers import CHAPTERS, chapter, cpm, cross_entropy, polyceptron, rmm
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LINES = [line for each in CHAPTERS.values() for line in (*each.claims, *each.items)]
 WORDS = ("yes", "partly", "no")
 VERDICTS = {*WORDS, *(f"{word}, by a test" for word in WORDS), "not computed", "not shown"}
@@ -21,7 +21,7 @@ VERDICTS = {*WORDS, *(f"{word}, by a test" for word in WORDS), "not computed", "
 @cache
 def functions(name: str) -> set[str]:
     """The tests of a file."""
-    (file,) = TESTS.rglob(name)
+    (file,) = [*(ROOT / "tests").rglob(name), *Path(__file__).parent.glob(name)]
     return {
         node.name for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)
     }
