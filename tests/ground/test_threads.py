@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyopt.base import threads
 from polyopt.base.threads import run_blocks, single_threaded_blas, thread_count
 
 
 @pytest.fixture
-def three(monkeypatch):
+def three(on_threads):
     """Three threads, whatever the machine has."""
-    monkeypatch.setattr(threads, "thread_count", lambda: 3)
+    on_threads(3, least_work=2e7)
 
 
 def blas_threads():
