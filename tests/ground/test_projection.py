@@ -71,7 +71,8 @@ def by_least_squares(x, W, b, spread, held, low=None, high=None):
     return u
 
 
-def test_agrees_with_non_negative_least_squares_and_is_certified():
+def test_agrees_with_least_squares():
+    """scipy's non-negative least squares gives the same point, which is certified."""
     rng = np.random.default_rng(20)
     ends = dict.fromkeys((Status.SOLVED, Status.INFEASIBLE), 0)
     for _ in range(200):
@@ -132,7 +133,8 @@ def test_agrees_with_the_program_and_its_multipliers():
         assert found.objective == pytest.approx(program.solve().objective, rel=1e-7, abs=1e-9)
 
 
-def test_the_least_over_all_active_sets():
+def test_nearest_over_active_sets():
+    """No set of active faces gives a nearer feasible point."""
     rng = np.random.default_rng(8)
     for _ in range(40):
         m, K = int(rng.integers(1, 4)), int(rng.integers(1, 6))
@@ -185,7 +187,8 @@ def test_it_moves_with_the_units(seed):
     assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
 
 
-def test_a_point_inside_stays_where_it_is_to_the_last_digit():
+def test_point_inside_stays():
+    """To the last digit."""
     x = np.array([0.1, 0.2, 0.30000000000000004])
     found = project(x, np.vstack([np.eye(3), -np.eye(3)]), -np.ones(6), spread=[3.0, 0.1, 7.0])
     assert (found["z"] == x).all()
@@ -197,7 +200,8 @@ def test_a_point_inside_stays_where_it_is_to_the_last_digit():
     assert (none.claim, none.primal_value) == (Claim.OPTIMAL, 0.0)
 
 
-def test_held_features_may_empty_the_polytope_which_a_ray_proves():
+def test_ray_proves_empty_section():
+    """Features that are held may empty the set, which a Farkas ray proves."""
     W, b = np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([-1.0, -1.0])
     given = {"held": np.array([True, False])}
     found = project([2.0, 0.0], W, b, **given)
@@ -216,7 +220,8 @@ def test_held_features_may_empty_the_polytope_which_a_ray_proves():
     )
 
 
-def test_a_certificate_believes_nobody():
+def test_false_multipliers_prove_nothing():
+    """A certificate of a moved point or other multipliers is not optimal."""
     rng = np.random.default_rng(4)
     W, b, x = rng.normal(size=(6, 3)), -1.0 - rng.random(6), np.array([4.0, -3.0, 2.0])
     found = project(x, W, b)
@@ -231,7 +236,8 @@ def test_a_certificate_believes_nobody():
     assert certify_projection(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
 
 
-def test_a_sample_beyond_its_bounds_comes_within_them_and_proves_nothing_else():
+def test_sample_beyond_bounds_returns():
+    """Its nearest point is within the bounds, and only these are proven."""
     given = {"low": np.array([1.0, -1.0]), "high": np.array([2.0, 1.0])}
     W, b = np.array([[1.0, 1.0]]), np.array([-1.5])
     found = project([0.0, 3.0], W, b, **given)

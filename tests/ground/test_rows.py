@@ -22,7 +22,8 @@ def matrix(rng, n, m, dtype, share):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 9), share=st.floats(0.0, 1.0))
-def test_rows_of_every_form_hold_the_same_matrix(seed, m, share):
+def test_rows_of_every_form_agree(seed, m, share):
+    """Dense, sparse and narrow rows hold one matrix."""
     rng = np.random.default_rng(seed)
     X = matrix(rng, 5, m, np.float64, share)
     for form in (
@@ -44,6 +45,7 @@ def test_rows_of_every_form_hold_the_same_matrix(seed, m, share):
 
 
 def test_full_dense_samples_are_not_copied():
+    """Rows of a C-ordered matrix of doubles are the matrix itself."""
     X = np.random.default_rng(0).normal(size=(7, 5))
     assert np.shares_memory(as_rows(X).values, X)
 

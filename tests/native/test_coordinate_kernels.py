@@ -88,6 +88,7 @@ def check_scan(rng, form, K, single, n, m):
 
 @drawn_calls("ascent_scan")
 def test_drawn_scans(rng):
+    """Drawn lengths, types and values."""
     check_scan(
         rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9, 70]), rng.random() < 0.5, length(rng), length(rng)
     )
@@ -127,12 +128,14 @@ def check_sweep(rng, form, K, n, m):
 
 @drawn_calls("ascent_sweep")
 def test_drawn_sweeps(rng):
+    """Drawn lengths, types and values."""
     check_sweep(rng, pick(rng, FORMS), pick(rng, [1, 2, 3, 9]), length(rng, 15), length(rng, 15))
 
 
 @pytest.mark.parametrize("m", [*range(1, 10), 13])
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_are_added_and_measured(form, m):
+    """Sums of rows and their square norms are numpy's."""
     check_rows(np.random.default_rng(m), form, 9, m, 3)
 
 
@@ -149,6 +152,7 @@ def check_rows(rng, form, n, m, r):
 
 @drawn_calls("square_lengths", "add_rows", "copy_rows")
 def test_drawn_rows(rng):
+    """Drawn lengths, types and values."""
     check_rows(
         rng, pick(rng, ["packed", "packed single", "packed bytes"]), length(rng), length(rng), length(rng)
     )
@@ -207,6 +211,7 @@ def check_climb(rng, form, n, m, r):
 
 @drawn_calls("climb_face")
 def test_drawn_climbs(rng):
+    """Drawn lengths, types and values."""
     n = length(rng)
     check_climb(rng, pick(rng, FORMS), n, length(rng), int(rng.integers(0, n + 1)))
 
@@ -225,7 +230,8 @@ def test_a_climb_in_parts_is_the_same():
     assert found[0] == found[1]
 
 
-def test_a_climb_over_no_samples_ends():
+def test_climb_over_no_samples_ends():
+    """Without a step."""
     rows, none, w = as_rows(np.ones((2, 3))), np.zeros(0), np.ones(4)
     assert climb_face(rows, 1.0, none, none, none, np.arange(0), none, w, 0.0, 5, 0) == 1
     assert w.tolist() == [1.0] * 4

@@ -102,7 +102,8 @@ def swept(data, caps, a, w):
     return gained
 
 
-def test_a_climb_is_its_sweeps(drawn):
+def test_climb_is_its_sweeps(drawn):
+    """The compiled ascent is the plain one, sweep by sweep."""
     _, data = drawn
     n, d = data.A.shape
     a, w, other, v = np.zeros(n), np.zeros(d), np.zeros(n), np.zeros(d)
@@ -136,7 +137,7 @@ def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
         assert examine(data, best, node, moves, bound, 1e-6)[0] >= bound
 
 
-def test_moves_add_up_to_a_bound_for_any_order(drawn):
+def test_moves_add_up_to_a_bound(drawn):
     """With one face the completion is known: its optimum is no less than the bound."""
     _, data = drawn
     (n, d), npos = data.A.shape, len(data.C) - data.inside
@@ -157,7 +158,8 @@ def test_moves_add_up_to_a_bound_for_any_order(drawn):
 
 
 @pytest.mark.parametrize("n_faces", [1, 3])
-def test_alternating_ends_with_every_positive_on_its_best_face(drawn, n_faces):
+def test_alternating_ends_on_best_faces(drawn, n_faces):
+    """Every positive is on its face of the greatest score."""
     rng, data = drawn
     face, W = rng.integers(0, n_faces, len(data.C) - data.inside), np.zeros((n_faces, data.A.shape[1]))
     J = alternate(data, face, W, 1e-9, Clock())
@@ -166,7 +168,8 @@ def test_alternating_ends_with_every_positive_on_its_best_face(drawn, n_faces):
     assert best.tolist() == face.tolist()
 
 
-def test_a_box_is_bounded_below_all_costs_in_it(drawn):
+def test_box_is_bounded_below(drawn):
+    """The bound is below the cost of every point of the box."""
     rng, data = drawn
     (n, d), npos = data.A.shape, len(data.C) - data.inside
     prices, box = rng.uniform(0.0, 1.0, npos), face_box_for(data)
@@ -196,7 +199,8 @@ def spread_value(ground, at, mu):
 @pytest.mark.parametrize(
     "shape", [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 1, 1), (2, 3, 2), (5, 4, 9), (9, 7, 3)]
 )
-def test_sweeps_raise_the_spread_and_keep_its_products(shape):
+def test_sweeps_raise_the_spread(shape):
+    """The dual value rises, and the products kept are those of the multipliers."""
     check_spread(np.random.default_rng(sum(shape)), *shape, 8)
 
 
@@ -237,12 +241,14 @@ def check_shares(rng, F, p, d):
 
 @drawn_calls("cpm_hyperplane", "cpm_dual_value", "cpm_dual_error", "cpm_caps_of", "cpm_price")
 def test_drawn_faces(rng):
+    """Drawn lengths, types and values."""
     test_a_face_is_its_formulas(any_samples(rng))
 
 
 @drawn_calls("cpm_climb")
 def test_drawn_climbs(rng):
-    test_a_climb_is_its_sweeps(any_samples(rng, 9))
+    """Drawn lengths, types and values."""
+    test_climb_is_its_sweeps(any_samples(rng, 9))
 
 
 @drawn_calls("cpm_examine", "cpm_paying")
@@ -264,23 +270,27 @@ def test_drawn_nodes(rng):
 
 @drawn_calls("cpm_try_move", "cpm_add_up")
 def test_drawn_moves(rng):
-    test_moves_add_up_to_a_bound_for_any_order(
+    """Drawn lengths, types and values."""
+    test_moves_add_up_to_a_bound(
         samples(rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1))
     )
 
 
 @drawn_calls("cpm_alternate")
 def test_drawn_alternations(rng):
-    test_alternating_ends_with_every_positive_on_its_best_face(any_samples(rng, 9), pick(rng, [1, 2, 3]))
+    """Drawn lengths, types and values."""
+    test_alternating_ends_on_best_faces(any_samples(rng, 9), pick(rng, [1, 2, 3]))
 
 
 @drawn_calls("cpm_examine_face_box")
 def test_drawn_boxes(rng):
-    test_a_box_is_bounded_below_all_costs_in_it(any_samples(rng))
+    """Drawn lengths, types and values."""
+    test_box_is_bounded_below(any_samples(rng))
 
 
 @drawn_calls("cpm_raise_spread")
 def test_drawn_spreads(rng):
+    """Drawn lengths, types and values."""
     check_spread(
         rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1), length(rng, 9, least=1)
     )
@@ -288,4 +298,5 @@ def test_drawn_spreads(rng):
 
 @drawn_calls("cpm_best_shares")
 def test_drawn_shares(rng):
+    """Drawn lengths, types and values."""
     check_shares(rng, pick(rng, [1, 2, 3]), length(rng, 7), length(rng, 7, least=1))

@@ -114,6 +114,7 @@ def test_entropies_are_those_of_the_counts_after_steps(K):
 
 @drawn_calls("cpm_sgd")
 def test_drawn_steps(rng):
+    """Drawn lengths, types and values."""
     K = pick(rng, [1, 2, 7, 8, 9, 50, 80])
     sizes = length(rng, 20, least=1), length(rng), length(rng, 30, least=1)
     check_steps(rng, pick(rng, FORMS), K, rng.random() < 0.5, *sizes)
@@ -136,6 +137,7 @@ def test_columns_beyond_16_bits(form, single):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("K", [1, 3, 9, 70])
 def test_losses_are_those_of_numpy(form, m, K):
+    """Hinge losses and assignments of every form of samples."""
     check_losses(np.random.default_rng(2), form, 7, m, K)
 
 
@@ -151,6 +153,7 @@ def check_losses(rng, form, n, m, K):
 
 @drawn_calls("cpm_losses")
 def test_drawn_losses(rng):
+    """Drawn lengths, types and values."""
     check_losses(rng, pick(rng, FORMS), length(rng, least=1), length(rng), pick(rng, [1, 2, 3, 9, 70]))
 
 
@@ -231,6 +234,7 @@ def test_one_face_answers_whatever_the_floor():
 
 
 def test_lanes_are_padded_with_zeros():
+    """The columns that fill a vector register are 0."""
     W = np.arange(6.0).reshape(2, 3)
     lanes = in_lanes(W, np.float32)
     assert lanes.shape == (3, 8)

@@ -47,6 +47,7 @@ def test_gains_are_slopes_less_outputs(n, k):
 
 @drawn_calls("gains")
 def test_drawn_gains(rng):
+    """Drawn lengths, types and values."""
     check_gains(rng, length(rng), pick(rng, [0, 1, 2, 4]))
 
 
@@ -62,7 +63,8 @@ def check_gains(rng, n, k):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 12])
-def test_extremes_of_spoilt_outputs_are_no_numbers(value, place):
+def test_extremes_of_nan_are_nan(value, place):
+    """An output that is no number shows in the extremes."""
     rng = np.random.default_rng(0)
     phi, g = a_phi(rng, 13), rng.normal(size=13)
     g[place] = value
@@ -84,6 +86,7 @@ def test_rows_are_summed_by_weights(r, w, dtype):
 
 @drawn_calls("combine_rows")
 def test_drawn_sums_of_rows(rng):
+    """Drawn lengths, types and values."""
     check_sums(rng, length(rng), length(rng, 70), pick(rng, TYPES))
 
 
@@ -103,12 +106,14 @@ def check_sums(rng, r, w, dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("q", LENGTHS)
-def test_what_is_gathered_is_symmetric(q, dtype):
+def test_gathered_square_is_symmetric(q, dtype):
+    """Of rows that differ in their last digits."""
     check_gathered(np.random.default_rng(q), q, dtype)
 
 
 @drawn_calls("gather_square")
 def test_drawn_squares(rng):
+    """Drawn lengths, types and values."""
     check_gathered(rng, length(rng, 50), pick(rng, TYPES))
 
 
@@ -189,6 +194,7 @@ def test_pair_steps_are_those_of_the_algorithm(seed, q, dtype):
 
 @drawn_calls("solve_pairs_held")
 def test_drawn_pair_steps(rng):
+    """Drawn lengths, types and values."""
     check_pair_steps(rng, length(rng, 30, least=1), pick(rng, TYPES), int(rng.integers(0, 5)))
 
 
@@ -203,7 +209,8 @@ def check_pair_steps(rng, q, dtype, steps=12):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("q", [2, 9, 24, 41])
-def test_of_equal_pairs_the_first_moves(q, dtype):
+def test_first_of_equal_pairs_moves(q, dtype):
+    """Ties are broken by the order of samples."""
     K = np.where(np.arange(q)[:, None] % 4 == np.arange(q) % 4, 2.0, 1.0)
     every = np.arange(q)
     assert_steps(
@@ -212,7 +219,8 @@ def test_of_equal_pairs_the_first_moves(q, dtype):
 
 
 @pytest.mark.parametrize("place", [0, 5, 8])
-def test_a_sample_without_an_output_never_moves(place):
+def test_sample_without_output_never_moves(place):
+    """A NaN is in no pair."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(9, 9))
     K, g, every = A @ A.T, np.zeros(9), np.arange(9)
@@ -237,6 +245,7 @@ def test_steps_end_before_there_is_no_room(rows):
 
 
 def test_no_samples_take_no_steps():
+    """An empty working set is left at once."""
     none, phi = np.zeros(0), Pieces(np.zeros((2, 0)), np.zeros((3, 0)))
     places = np.zeros(0, dtype=np.int64)
     source = CachedRows(np.zeros((2, 3)), places, places)

@@ -63,6 +63,7 @@ def test_the_factor_grows_by_what_joins(n, ridge, rng):
 
 @drawn_calls("factor_solve_transposed", "newton_direction", "factor_join")
 def test_drawn_factors(rng):
+    """Drawn lengths, types and values."""
     check_factor(rng, 10.0 ** rng.uniform(-3.0, -1.0), int(rng.integers(1, N + 1)))
 
 
@@ -98,12 +99,14 @@ def walls(a, width, rng):
 @pytest.mark.parametrize("width", [1e-3, 0.3, 1e6])
 @pytest.mark.parametrize("ridge", [1e-11, 0.1])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_step_ends_at_the_best_or_a_kink(seed, ridge, width):
+def test_step_ends_at_best_or_kink(seed, ridge, width):
+    """The end is the minimum along the step, or the first kink."""
     check_step(np.random.default_rng(seed), ridge, width, 4)
 
 
 @drawn_calls("newton_step")
 def test_drawn_steps(rng):
+    """Drawn lengths, types and values."""
     check_step(rng, 10.0 ** rng.uniform(-3.0, -1.0), pick(rng, [1e-3, 0.3, 1e6]), int(rng.integers(2, N + 1)))
 
 
@@ -140,7 +143,8 @@ def check_step(rng, ridge, width, n):
     assert offset == pytest.approx(np.full(a.n, offset[0]))
 
 
-def test_a_step_without_curvature_has_an_end():
+def test_step_without_curvature_ends():
+    """At the first kink."""
     F, r, d = np.arange(N), np.zeros(N), np.zeros(N)
     r[:2], d[:2] = [1.0, -1.0], [0.5, -0.5]
     beta, total, ridge = np.zeros(N), np.zeros(N), 2.0  # which makes all of the curvature up
@@ -175,6 +179,7 @@ def test_a_variable_leaves_the_factor_of_the_others(n, seed):
 
 @drawn_calls("factor_drop")
 def test_drawn_drops(rng):
+    """Drawn lengths, types and values."""
     check_drop(rng, length(rng, 17, least=1))
 
 
@@ -204,6 +209,7 @@ def test_pivots_end_at_the_optimum(q, seed):
 
 @drawn_calls("newton_pivots")
 def test_drawn_pivots(rng):
+    """Drawn lengths, types and values."""
     check_pivots(rng, length(rng, 30, least=1))
 
 

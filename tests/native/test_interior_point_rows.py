@@ -26,6 +26,7 @@ def test_weighted_rows(T, n, m, k):
 
 @drawn_calls("weighted_rows")
 def test_drawn_weights(rng):
+    """Drawn lengths, types and values."""
     check_weighted(rng, pick(rng, [np.float64, np.float32]), length(rng), length(rng), length(rng, 5))
 
 
@@ -55,6 +56,7 @@ def test_csr_products(T, J, n, m, k):
 
 @drawn_calls("csr_normal")
 def test_drawn_csr_products(rng):
+    """Drawn lengths, types and values."""
     types = pick(rng, [np.float64, np.float32]), pick(rng, [np.int32, np.int64])
     check_csr(rng, *types, length(rng), length(rng))
 

@@ -132,7 +132,7 @@ def has_left(before, at, kind, number):
     return at.on[Q[number]] == 1 and on[Q[number]] == 0
 
 
-def test_every_step_is_a_basis_that_raises_the_dual():
+def test_pivots_raise_the_dual():
     """Every step is a basis with its point and as far as the dual rises."""
     kinds, flips, grown = np.zeros(4, int), 0, set()
     for seed in range(5):
@@ -256,7 +256,8 @@ def test_the_inverse_is_made_anew():
     assert at.b_and_value[1] == pytest.approx(optimum(given, on), rel=1e-9)
 
 
-def test_marks_that_name_no_basis_are_refused():
+def test_marks_without_basis_are_refused():
+    """And the node is left as it was."""
     given, _ = program(0)
     at = begun(given)
     for marks in ("rows", "cols"):
@@ -281,7 +282,8 @@ def test_a_program_of_other_lengths_is_refused():
         run(given, begun(given), on[:4].copy())
 
 
-def test_the_constant_classifier_is_where_the_lighter_class_pays():
+def test_constant_classifier_favours_heavier_class():
+    """Without centres the lighter class pays."""
     for plus, minus in ((1.0, 2.0), (2.0, 1.0), (1.0, 1.0)):
         given, _ = program(3, 8, 3)
         y = np.repeat([1.0, -1.0], 4)
@@ -305,7 +307,7 @@ def test_the_constant_classifier_is_where_the_lighter_class_pays():
     check(even, at)
 
 
-def test_a_centre_that_is_on_and_later_off_pays_nothing():
+def test_centre_switched_off_pays_nothing():
     """Costs of those that are on count where their columns may be above 0."""
     counted = 0
     for seed in range(6):

@@ -59,6 +59,7 @@ def test_the_bound_of_multipliers_is_its_formula(shape):
 
 @drawn_calls("l0_bound_of")
 def test_drawn_bounds(rng):
+    """Drawn lengths, types and values."""
     check_bound(rng, length(rng, least=1), length(rng, least=1), int(rng.integers(12)))
 
 
@@ -74,13 +75,15 @@ def check_bound(rng, n, p, turn):
     assert (rates[0] < rates[1]).all()
 
 
-def test_data_that_are_no_numbers_prove_nothing():
+def test_nan_data_prove_nothing():
+    """The bound is minus infinity."""
     of, u = a_problem(np.random.default_rng(0), 6, 3), np.ones(6)
     of.signed[2, 1] = np.nan
     assert np.isnan(bound_of(of, np.zeros(3, np.int8), u))
 
 
-def test_the_same_bits_wherever_arrays_begin():
+def test_bits_do_not_depend_on_start():
+    """Of arrays at any address."""
     rng = np.random.default_rng(3)
     of, u, fixed = a_problem(rng, 33, 41), rng.random(33), np.zeros(41, np.int8)
     moved = np.empty(33 * 41 + 1)[1:].reshape(33, 41)

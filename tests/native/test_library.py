@@ -35,19 +35,22 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("given", "said"), UNFIT.values(), ids=UNFIT)
-def test_arrays_that_do_not_fit_are_refused(given, said):
+def test_unfit_arrays_are_refused(given, said):
+    """By shape, type or order, in a sentence."""
     with pytest.raises((TypeError, ValueError), match=re.escape(said)):
         SQUARE_NORMS(*given)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_each_type_has_its_function(dtype):
+    """Single and double precision call their own kernel."""
     squares = np.zeros(4)
     SQUARE_NORMS(X.astype(dtype), CENTRE, squares)
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
-def test_arrays_that_cannot_be_written_are_read():
+def test_read_only_arrays_are_read():
+    """And refused where the kernel writes."""
     X_kept, squares = X.copy(), np.zeros(4)
     X_kept.flags.writeable = False
     SQUARE_NORMS(X_kept, CENTRE, squares)
@@ -66,13 +69,15 @@ def not_aligned():
     [np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], not_aligned()],
     ids=["Fortran order", "columns apart", "not aligned"],
 )
-def test_arrays_apart_in_memory_are_read(moved):
+def test_strided_arrays_are_read(moved):
+    """As a copy in order."""
     squares = np.zeros(4)
     SQUARE_NORMS(moved, CENTRE, squares)
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
-def test_the_level_is_one_that_was_built():
+def test_level_was_built():
+    """The processor's level is one of the builds."""
     assert (LIBRARIES / f"kernels.{level()}.so").is_file()
 
 
@@ -86,7 +91,8 @@ class Pair(Struct):
 TAKES_PAIR = kernel("takes_pair", "pair: Pair; c: f8 (n)")
 
 
-def test_structs_are_held_to_class_lengths_and_types():
+def test_structs_are_checked():
+    """Their class, lengths and types."""
     pair = Pair(np.zeros(3, np.float32), np.zeros(3))
     assert (pair.kinds, pair.lengths) == ([np.dtype("f4")], {"n": 3})
     with pytest.raises(TypeError, match="pair is a NoneType, not a Pair"):
@@ -102,6 +108,7 @@ def test_structs_are_held_to_class_lengths_and_types():
 
 
 @pytest.mark.parametrize("signature", ["_x: f8", "x f8", "x: f8 (n"])
-def test_signatures_that_break_the_rules_are_refused(signature):
+def test_bad_signatures_are_refused(signature):
+    """When they are declared."""
     with pytest.raises(ValueError, match="nothing: "):
         kernel("nothing", signature)

@@ -45,6 +45,7 @@ def test_elementary_functions_are_those_of_numpy():
 
 @drawn_calls("exponentials", "logarithms")
 def test_drawn_elementary_functions(rng):
+    """Drawn lengths, types and values."""
     x = rng.uniform(-MAX_EXPONENT, MAX_EXPONENT, length(rng))
     for given, function, expected in (
         (x, EXPONENTIALS, np.exp(x)),
@@ -118,6 +119,7 @@ def check_objective(rng, owners, n, m):
 
 @drawn_calls("descend_faces")
 def test_drawn_objectives(rng):
+    """Drawn lengths, types and values."""
     check_objective(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
 
 
@@ -145,7 +147,7 @@ def descent(problem, W, steps, kept=0, head=0, pairs=None):
 
 
 @pytest.mark.parametrize(("kept", "head"), [(0, 0), (1, 1), (3, 3), (10, 0), (10, 4)])
-def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
+def test_step_is_along_pairs_direction(kept, head):
     """H <- V'HV + ss'/s'y with V = 1 - ys'/s'y, from s'y/y'y, as a matrix; −H g, but for its length."""
     problem, W = ring(Owners(2, 2), 40, 3)
     rng, size = np.random.default_rng(kept), W.size
@@ -166,7 +168,7 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 300])
-def test_a_descent_goes_down_and_says_when_it_is_over(n):
+def test_descent_goes_down(n):
     """No objective is above the one before, and the last is that of the faces."""
     counts = check_descent(np.random.default_rng(0), Owners(2, 2), n, 3, 500)
     assert counts[2] == 1
@@ -185,6 +187,7 @@ def check_descent(rng, owners, n, m, steps):
 
 @drawn_calls("descend_faces")
 def test_drawn_descents(rng):
+    """Drawn lengths, types and values."""
     check_descent(rng, pick(rng, OWNERS), length(rng, 300), length(rng, 9, least=1), length(rng, 9, least=1))
 
 
@@ -205,6 +208,7 @@ def test_sweeps_lower_groups_one_after_the_other(size, sweeps):
 
 @drawn_calls("sweep_groups")
 def test_drawn_sweeps(rng):
+    """Drawn lengths, types and values."""
     check_sweeps(rng, length(rng, 20), int(rng.integers(0, 4)))
 
 

@@ -32,7 +32,8 @@ def plain_visit(X, y, c, order, W, target, step):
 @pytest.mark.parametrize("K", [1, 2, 9, 70])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("share", [1.0, 0.3], ids=["dense", "packed"])
-def test_a_visit_is_that_of_plain_loops(share, dtype, K, kind):
+def test_visit_is_that_of_plain_loops(share, dtype, K, kind):
+    """For every share of samples, type and number of faces."""
     check_visit(np.random.default_rng(K), share, dtype, K, kind, 14, 5)
 
 
@@ -69,12 +70,14 @@ def check_visit(rng, share, dtype, K, kind, n, m):
 
 @drawn_calls("polyceptron_pass", "polyceptron_iterate")
 def test_drawn_visits(rng):
+    """Drawn lengths, types and values."""
     share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
     kind = pick(rng, KINDS)
     check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), kind, length(rng, 20), length(rng))
 
 
-def test_an_empty_order_visits_nothing():
+def test_empty_order_visits_nothing():
+    """And changes no face."""
     state = _Sweeps(np.ones((2, 3)))
     sweep = state.sweep(as_rows(np.ones((1, 2))), np.ones(1), np.ones(1))
     _pass(sweep, np.arange(0), 1.0)

@@ -61,6 +61,7 @@ MACHINES = {
 @pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 def test_indices_out_of_range_are_refused(machine, X):
+    """By every machine, before compiled code sees them."""
     with pytest.raises((ValueError, IndexError)):
         machine.fit(X(), Y)
     fitted = machine.fit(DATA, Y)
@@ -70,17 +71,19 @@ def test_indices_out_of_range_are_refused(machine, X):
 
 @pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
 def test_blocks_refuse_indices_out_of_range(X):
+    """Also of a single block."""
     with pytest.raises((ValueError, IndexError)):
         SVM(kernel="linear").fit(X(), Y, executor="threads")
 
 
 @pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
 def test_certificates_refuse_indices_out_of_range(X):
+    """By every certificate that takes sparse samples."""
     with pytest.raises((ValueError, IndexError)):
         certify_svm(X(), Y, w=np.zeros(M), b=0.0, alpha=np.zeros(N))
 
 
-def test_a_model_with_indices_out_of_range_is_refused(tmp_path):
+def test_model_with_bad_indices_is_refused(tmp_path):
     """A file cannot have been made by save_model, which would refuse it too."""
     machine = SVM().fit(DATA, Y)
     save_model(machine, tmp_path / "model")

@@ -22,6 +22,7 @@ def drawn(shape, dtype=np.float64, seed=0, start=0):
 @pytest.mark.parametrize("m", LENGTHS)
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_square_norms_are_those_of_numpy(n, m, dtype):
+    """Of any length, type and start."""
     X, centre, squares = drawn((n, m), dtype), drawn(m, seed=1), np.empty(n)
     square_norms(X, centre, squares)
     np.testing.assert_allclose(squares, ((X - centre) ** 2).sum(axis=1), rtol=1e-13)
@@ -30,6 +31,7 @@ def test_square_norms_are_those_of_numpy(n, m, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("m", LENGTHS)
 def test_distances_are_those_of_numpy(m, dtype):
+    """Of any width and type."""
     for count in LENGTHS:
         Z, X = drawn((5, m), dtype), drawn((count, m), seed=1)
         points, out = np.array([4, 1, 1]), np.empty((3, count))
@@ -38,7 +40,8 @@ def test_distances_are_those_of_numpy(m, dtype):
         np.testing.assert_allclose(out, expected, rtol=1e-13)
 
 
-def test_distances_are_symmetric_and_exact_at_zero():
+def test_distances_are_symmetric():
+    """And 0 between equal rows."""
     X, every, out = drawn((70, 9)), np.arange(70), np.empty((70, 70))
     distances(X, every, feature_major_blocks(X), 2.0, out)
     assert np.array_equal(out, out.T)
@@ -63,7 +66,8 @@ def test_bits_depend_on_neither_type_nor_start(m):
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_odd_numbers_reach_their_own_rows_alone(odd):
+def test_odd_numbers_stay_in_their_rows(odd):
+    """A NaN or infinity spoils no other row."""
     X, squares, out = drawn((4, 37)), np.empty(4), np.empty((4, 4))
     X[2, 20] = odd
     square_norms(X, np.zeros(37), squares)
@@ -76,6 +80,7 @@ def test_odd_numbers_reach_their_own_rows_alone(odd):
 
 @drawn_calls("square_norms", "distances")
 def test_drawn_norms_and_distances(rng):
+    """Drawn lengths, types and values."""
     m = length(rng, 70)
     X = anywhere(rng, rng.normal(size=(length(rng, 70), m)).astype(pick(rng, TYPES)))
     centre, squares = anywhere(rng, rng.normal(size=m)), anywhere(rng, np.empty(len(X)))

@@ -33,6 +33,7 @@ def check_length(rng, n, eps):
 
 @drawn_calls("step_length")
 def test_drawn_step_lengths(rng):
+    """Drawn lengths, types and values."""
     check_length(rng, length(rng, 600), 10.0 ** rng.uniform(-3.0, 0.5))
 
 

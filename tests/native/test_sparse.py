@@ -31,7 +31,8 @@ def packed(X, narrow):
 @pytest.mark.parametrize("narrow", [np.uint16, np.int32])
 @pytest.mark.parametrize("dtype", [*TYPES, np.uint8])
 @pytest.mark.parametrize("m", [0, 1, 2, 33, 300])
-def test_packed_rows_are_the_entries_in_order(m, dtype, narrow):
+def test_packed_rows_are_in_order(m, dtype, narrow):
+    """Columns ascend, and zeros are left out."""
     for rows, share in ((0, 0.5), (1, 0.0), (1, 1.0), (6, 0.3), (7, 0.9)):
         X = whole_numbers(rows, m, share).astype(dtype)
         starts, values, columns = packed(X, narrow)
@@ -41,7 +42,8 @@ def test_packed_rows_are_the_entries_in_order(m, dtype, narrow):
         assert np.array_equal(columns, at[1])
 
 
-def test_odd_numbers_are_entries_and_zeros_are_not():
+def test_zeros_are_no_entries():
+    """NaN and infinities are."""
     values = packed(np.array([[0.0, np.nan, -0.0, np.inf, 5e-324]]), np.uint16)[1]
     assert np.array_equal(values, [np.nan, np.inf, 5e-324], equal_nan=True)
 
@@ -68,7 +70,8 @@ def test_products_are_those_of_dense_samples(right, dtype, index):
             assert not group.any()
 
 
-def test_entries_given_twice_and_out_of_order_are_summed():
+def test_repeated_entries_are_summed():
+    """In any order of columns."""
     given = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 0, 3, 2]), np.array([0, 3, 4]))
     twice = sp.csr_array(given, shape=(2, 5))
     out = np.empty((2, 2))
@@ -77,6 +80,7 @@ def test_entries_given_twice_and_out_of_order_are_summed():
 
 
 def test_long_products_are_cut_into_calls(monkeypatch):
+    """The parts are the whole."""
     monkeypatch.setattr("polyopt.linalg.sparse_products._MAX_CALL_WORK", 1.0)
     A, B = whole_numbers(3, 50, 0.5), whole_numbers(200, 50, 0.5, 1)
     out = np.empty((200, 3))
@@ -87,7 +91,8 @@ def test_long_products_are_cut_into_calls(monkeypatch):
 @pytest.mark.parametrize(
     ("m", "shape"), [(5, (2, 4)), (5, (3, 2)), (6, (2, 3))], ids=["wide", "turned", "features"]
 )
-def test_products_that_do_not_fit_are_refused(m, shape):
+def test_unfit_products_are_refused(m, shape):
+    """By their shapes."""
     samples = SparseRight(sp.csr_array(np.ones((3, 5))))
     with pytest.raises(ValueError, match="products of"):
         samples.multiply(sp.csr_array(np.ones((2, m))), 0, 3, np.empty(shape), samples.work_arrays())
@@ -95,6 +100,7 @@ def test_products_that_do_not_fit_are_refused(m, shape):
 
 @drawn_calls("count_filled", "pack_rows")
 def test_drawn_rows_are_packed(rng):
+    """Drawn lengths, types and values."""
     X = whole_numbers(length(rng), length(rng, 300), rng.random(), rng).astype(pick(rng, [*TYPES, np.uint8]))
     starts, values, columns = packed(anywhere(rng, X), pick(rng, [np.uint16, np.int32]))
     assert starts.tolist() == [0, *np.cumsum(np.count_nonzero(X, axis=1))]

@@ -26,7 +26,8 @@ def as_differences(T):
 
 @pytest.mark.parametrize("function", [whole, as_differences])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_exponentials_are_right_to_two_units_in_the_last_place(dtype, function):
+def test_exponentials_have_two_units_error(dtype, function):
+    """Against longer floats."""
     least = LEAST[dtype]
     t = -np.concatenate([np.geomspace(1e-13, least, 200_003), np.linspace(0.0, least, 200_003)]).astype(dtype)
     found, true = t[None, :].copy(), np.exp(t.astype(np.longdouble))
@@ -68,6 +69,7 @@ def test_exponentials_of_some_columns(width, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("width", LENGTHS)
 def test_gaussians_are_exponentials_of_differences(width, dtype):
+    """exp(−γ (|x|² + |z|² − 2 x·z)), to rounding."""
     rng = np.random.default_rng(0)
     for count in (0, 1, 3):
         products = rng.uniform(-5.0, 5.0, (count, width)).astype(dtype)
@@ -81,6 +83,7 @@ def test_gaussians_are_exponentials_of_differences(width, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("width", LENGTHS)
 def test_weigh_adds_terms_and_their_sizes(width, dtype):
+    """The sum of weighted values, and of their absolute values."""
     rng = np.random.default_rng(0)
     for count in (0, 1, 3):
         for start in (0, 1):
@@ -94,6 +97,7 @@ def test_weigh_adds_terms_and_their_sizes(width, dtype):
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_weigh_passes_odd_numbers_on(odd):
+    """NaN and infinities show in the sum."""
     T, sums, sizes = np.ones((3, 37)), np.zeros(3), np.zeros(3)
     T[1, 20] = odd
     add_weighted(T, -np.ones(37), sums, sizes)
@@ -120,6 +124,7 @@ def test_drawn_exponentials(rng):
 
 @drawn_calls("weigh")
 def test_drawn_sums(rng):
+    """Drawn lengths, types and values."""
     t, w = length(rng, 7), length(rng, 70)
     T, coef = (
         anywhere(rng, rng.normal(size=(t, w)).astype(pick(rng, TYPES))),

@@ -161,12 +161,13 @@ MACHINES = machines()
     ],
 )
 def test_three_solvers_agree(name, B):
+    """Decomposition, explicit program and another solver have one optimum, which is certified."""
     require_agreement(replace(MACHINES[name], B=B))
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("B", [np.inf, 2.0])
-def test_the_hard_case_of_low_rank_takes_few_steps(seed, B):
+def test_low_rank_takes_few_steps(seed, B):
     """60 samples in 4 dimensions, C = 10: pairwise steps needed 4 million for a violation of 1e-6."""
     generator = np.random.default_rng(seed)
     X, y = generator.normal(size=(60, 4)), np.where(generator.random(60) < 0.5, 1.0, -1.0)
@@ -226,6 +227,7 @@ def drawn(draw):
 
 @given(drawn())
 def test_drawn_machines_agree(machine):
+    """As above, of integer points, repeated samples and any labels."""
     require_agreement(machine)
 
 
@@ -260,6 +262,7 @@ def standardised(name):
     ],
 )
 def test_real_data(name, kernel, C, B):
+    """As above, of standardised sets."""
     X, y = standardised(name)
     if name == "sonar":  # every second sample, as it is solved in many ways
         X, y = X[::2], y[::2]

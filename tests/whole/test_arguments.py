@@ -223,6 +223,7 @@ VALUES = st.one_of(
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_one_sentence_for_one_fault(group, data):
+    """A drawn bad value of a drawn argument is refused with the sentence of its rule."""
     cases = [case for case in CASES if any(case[0] is function for function, *_ in group)]
     function, given_first, name, rule = data.draw(st.sampled_from(cases), label="argument")
     value = data.draw(VALUES, label="value")
@@ -234,7 +235,8 @@ def test_one_sentence_for_one_fault(group, data):
 
 
 @pytest.mark.parametrize(("function", "given_first", "name", "rule"), CASES)
-def test_an_array_is_no_number(function, given_first, name, rule):
+def test_arrays_are_no_numbers(function, given_first, name, rule):
+    """Each argument refuses arrays with the sentence of its rule."""
     text, _ = RULES[rule]
     for value in ([0.5, 0.5, 0.5], [], np.ones((2, 2)), [[1.0], [1.0, 2.0]]):
         with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole sentence is compared
@@ -249,6 +251,7 @@ def test_an_array_is_no_number(function, given_first, name, rule):
     "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
 )
 def test_weights_have_one_sentence(machine):
+    """Weights that are not positive and finite, or too few, are named by every machine."""
     for fault in (np.nan, np.inf, -1.0):
         weights = np.where(np.arange(12) == 3, fault, ones).tolist()
         with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
@@ -277,7 +280,8 @@ ENDS = [
 
 
 @pytest.mark.parametrize("machine", [machine for machine, _ in MACHINES])
-def test_a_classifier_takes_all_of_a_range_and_nothing_beyond_its_ends(machine):
+def test_parameters_take_their_whole_range(machine):
+    """The ends of each range, and the floats next to them, are taken or refused by the rule."""
     for name, rule in (each.split("=") for each in dict(MACHINES)[machine].split()):
         group, _, name = name.rpartition("__")
         kind = machine._settings[group] if group else machine

@@ -30,7 +30,8 @@ def headings(docstring: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_follows_the_template(name):
+def test_family_follows_template(name):
+    """Its docstring has the sections of the template, in their order."""
     docstring = inspect.getdoc(family(name))
     assert [heading for heading in headings(docstring) if heading in HEADINGS] == HEADINGS
     assert re.search(r"\(\d{4}\)", docstring), "the reference gives a year"
@@ -49,7 +50,8 @@ def makers(module):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_program_of_a_family_is_named_in_its_docstring_and_stated_on_its_page(name):
+def test_programs_of_family_are_named(name):
+    """In the family's docstring, and stated on its page."""
     module = family(name)
     entries = entries_of(name, module)
     assert makers(module)
@@ -61,14 +63,16 @@ def test_every_program_of_a_family_is_named_in_its_docstring_and_stated_on_its_p
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_examples_are_true(name):
+def test_examples_are_true(name):
+    """The doctests of a module print what they show."""
     results = doctest.testmod(family(name))
     assert results.attempted >= 4
     assert results.failed == 0
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_demonstrates_itself(name):
+def test_family_has_an_example(name):
+    """Its docstring runs one of its programs."""
     pairs = pairs_of(name, family(name))
     printed = "\n".join(pair.demonstrate() for pair in pairs)
     gaps = [float(text) for text in re.findall(r"^  gap +(\S+)", printed, re.M)]
@@ -107,6 +111,7 @@ def public_callables():
 
 @pytest.mark.parametrize(("name", "thing"), sorted(public_callables().items()))
 def test_every_parameter_is_documented(name, thing):
+    """By numpydoc sections, in the signature's order."""
     docstring = inspect.getdoc(thing) or ""
     assert docstring, f"{name} has no docstring"
     parameters = [

@@ -87,7 +87,8 @@ def imports_of(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("module", "path"), modules())
-def test_a_file_imports_only_the_floors_under_it(module, path):
+def test_file_imports_lower_floors_alone(module, path):
+    """And its own floor."""
     height = floor_of(module)
     if module == "polyopt":
         return  # the front door names everything, lazily; test_import_is_quick holds it to that
@@ -111,7 +112,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     ]
 
 
-def test_no_module_leads_back_to_itself():
+def test_no_import_circles():
     """Neither at once, nor by an import within a function, nor for types alone. Rooms' doors are left out."""
     doors = {module for module, path in modules() if path.name == "__init__.py"}
     known = {module for module, _ in modules()} - doors
@@ -121,12 +122,14 @@ def test_no_module_leads_back_to_itself():
 
 
 def test_formulations_never_import_polyopt():
+    """The programs can be read and run alone."""
     for module, path in modules():
         if module.startswith("formulations"):
             assert not any(name.split(".")[0] == "polyopt" for name in imports_of(path)), module
 
 
-def test_the_front_door_imports_nothing_heavy():
+def test_front_door_imports_nothing_heavy():
+    """`import polyopt` loads no solver, no pandas and no scikit-learn."""
     script = (
         "import sys, polyopt;"
         "heavy = {'cvxpy', 'matplotlib', 'pandas', 'sklearn', 'rich', 'typer'};"
@@ -136,7 +139,8 @@ def test_the_front_door_imports_nothing_heavy():
     assert out.strip() == "[]"
 
 
-def test_every_public_name_can_be_had():
+def test_public_names_exist():
+    """Every name of __all__ can be had, and another one is an AttributeError."""
     for name in polyopt.__all__:
         assert getattr(polyopt, name) is not None
     assert set(polyopt.__all__) <= set(dir(polyopt))
