@@ -24,6 +24,7 @@ def cosine(u, v):
 
 
 def test_impurities_by_hand():
+    """The Gini impurity of a split is the weighted mean of its sides'."""
     sides = np.array([[3.0, 1.0], [0.0, 4.0]])
     assert impurity(sides) == pytest.approx(4 * (1 - (9 + 1) / 16) / 8, abs=1e-15)
     assert impurity(np.array([[3.0, 0.0], [0.0, 4.0]])) == 0.0
@@ -39,7 +40,8 @@ def split_data(seed, n=40, m=3):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_value_of_a_coefficient_is_the_best_of_all(seed):
+def test_step_is_best_of_all_breakpoints(seed):
+    """A step on one coefficient reaches the least impurity between any two breakpoints."""
     columns, codes, weights, a = split_data(seed)
     V, rest = a @ columns, (codes, weights, 3)
     for m, x in enumerate(columns):
@@ -55,7 +57,8 @@ def test_the_best_value_of_a_coefficient_is_the_best_of_all(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_climb_ends_where_no_coefficient_improves(seed):
+def test_climb_ends_at_coordinate_minimum(seed):
+    """No single coefficient improves the split; random jumps never make it worse."""
     columns, codes, weights, a = split_data(seed, n=60)
     rest, start = (codes, weights, 3), a.copy()
     state = np.array([seed], dtype=np.uint64)
@@ -78,7 +81,8 @@ def noisy_line(n=300, seed=0, share=0.1):
     return X, y.astype(int)
 
 
-def test_an_oblique_line_takes_one_split():
+def test_oblique_line_takes_one_split():
+    """Features of any scale need one oblique split, and a univariate tree more than ten leaves."""
     X, y = noisy_line(share=0.0)
     tree = ObliqueTree(prune=0.0, random_state=0).fit(X * [1, 1000], y)
     assert (tree.n_nodes_, tree.n_leaves_) == (3, 2)
@@ -99,7 +103,8 @@ def subtrees(tree: Tree, node: int = 0):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
+def test_pruning_picks_from_cost_complexity_sequence(seed):
+    """The pruned tree has the least validation error of all cost-complexity optimal subtrees."""
     X, y = noisy_line(n=150, seed=seed, share=0.15)
     tree = grow(X[:100], y[:100], np.ones(100), 2, 2, 0, np.random.default_rng(seed))
     levels = tree.path(X[100:])
@@ -133,7 +138,8 @@ def xor(n=400, seed=0):
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-def test_hyperplanes_are_added_where_one_is_not_enough():
+def test_hyperplanes_are_added_for_xor():
+    """XOR takes several hyperplanes per class; limited to one, the machine fails."""
     X, y = xor()
     machine = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, random_state=0).fit(X, y)
     assert machine.n_weights_.min() > 1
@@ -187,7 +193,7 @@ def literal_amm(X, codes, machine):
         (50, 5.0, 4),
     ],
 )
-def test_running_sums_follow_the_algorithm(limit, c, every):
+def test_running_sums_follow_algorithm(limit, c, every):
     """The machine has the weights of Algorithm 1, run as it is written."""
     X = np.random.default_rng(0).normal(size=(150, 3))
     codes = (np.abs(X[:, 0]) > 0.7).astype(int) + (X[:, 1] > 1)

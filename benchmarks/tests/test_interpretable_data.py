@@ -1,52 +1,38 @@
 """The sets of the comparison with interpretable models: frames of numbers, categories and texts."""
 
-from __future__ import annotations
-
-from types import SimpleNamespace
-
 import numpy as np
-import pandas as pd
-import pytest
 
-from benchmarks.helpers import interpretable_data
+from benchmarks.helpers.interpretable_data import ROWS, SETS, drawn_rows, framed, load_set
 from polyopt import datasets
+from polyopt.datasets.named_sets import ENTRIES
 
 
-def arrays(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> None:
-    """Any named set is this one."""
-    found = SimpleNamespace(X=X, y=y, X_test=None, y_test=None, feature_names=names)
-    monkeypatch.setattr(datasets, "load", lambda name: found)
-
-
-def test_a_set_in_the_package_comes_as_published():
-    X, y = interpretable_data.load_set("wbc")
+def test_packaged_set_is_as_published():
+    """A set of numbers has the samples and the labels of the package, in their order."""
+    X, y = load_set("wbc")
     data = datasets.load("wbc")
     assert (X.to_numpy() == data.X).all()
     assert y.tolist() == data.y.tolist()
     assert set(X.dtypes.map(str)) == {"float64"}
 
 
-def test_ranks_become_words_and_gaps_stay(monkeypatch):
+def test_ranks_become_words():
+    """A rank becomes its word, or its number if the category has no words; a gap stays."""
     ranks = np.array([[30.0, 1.0], [40.0, np.nan], [50.0, 0.0]])
-    arrays(monkeypatch, ranks, np.array([0, 1, 1]), ("age", "sex"))
-    adult = interpretable_data.SETS["adult"]
-    monkeypatch.setitem(
-        interpretable_data.SETS, "adult", adult._replace(words={"sex": adult.words["sex"], "age": ""})
-    )
-    X, y = interpretable_data.load_set("adult")
+    adult = SETS["adult"]._replace(words={"sex": SETS["adult"].words["sex"], "age": ""})
+    X, y = framed(adult, ranks, np.array([0, 1, 1]), ("age", "sex"))
     assert X["sex"].tolist()[::2] == ["Male", "Female"]
     assert X["sex"].isna().tolist() == [False, True, False]
     assert X["age"].tolist() == ["30", "40", "50"]
     assert y.tolist() == [0, 1, 1]
 
 
-def test_indicators_are_folded_to_the_category_they_are_of(monkeypatch):
-    from polyopt.datasets.named_sets import ENTRIES
-
-    rows = np.zeros((2, len(ENTRIES["covtype"].feature_names)))
+def test_indicators_are_folded_to_categories():
+    """The columns of 0 and 1 of one category become one column of words."""
+    names = ENTRIES["covtype"].feature_names
+    rows = np.zeros((2, len(names)))
     rows[0, [0, 10, 14]], rows[1, [0, 13, 53]] = (7, 1, 1), (8, 1, 1)
-    arrays(monkeypatch, rows, np.array([2, 5]), ENTRIES["covtype"].feature_names)
-    X, y = interpretable_data.load_set("covtype")
+    X, y = framed(SETS["covtype"], rows, np.array([2, 5]), names)
     assert X.shape == (2, 12)
     assert X["Wilderness_Area"].tolist() == ["0", "3"]
     assert X["Soil_Type"].tolist() == ["0", "39"]
@@ -54,12 +40,11 @@ def test_indicators_are_folded_to_the_category_they_are_of(monkeypatch):
     assert y.tolist() == [1, 0]
 
 
-def test_a_large_set_is_drawn_once_and_keeps_its_classes(monkeypatch):
-    n = 2 * interpretable_data.ROWS
-    labels = np.where(np.arange(n) % 10 == 0, 1, -1)
-    arrays(monkeypatch, np.arange(n, dtype=float)[:, None], labels, ("row",))
-    (X, y), (again, _) = interpretable_data.load_set("cod_rna"), interpretable_data.load_set("cod_rna")
-    pd.testing.assert_frame_equal(X, again)
-    assert len(X) == interpretable_data.ROWS == len(set(X["row"]))
-    assert y.sum() == interpretable_data.ROWS // 10
-    assert (y == (X["row"] % 10 == 0)).all()
+def test_large_sets_are_drawn_by_class():
+    """The same ROWS rows are drawn each time, in their order, with the shares of the classes."""
+    y = (np.arange(2 * ROWS) % 10 == 0).astype(int)
+    drawn = drawn_rows(y)
+    assert len(drawn) == ROWS
+    assert (np.diff(drawn) > 0).all()
+    assert y[drawn].sum() == ROWS // 10
+    np.testing.assert_array_equal(drawn, drawn_rows(y))

@@ -13,14 +13,16 @@ from formulations.l0_data import as_l0_data
 from polyopt.sparse.pattern_lp import PatternLP
 
 
-def test_the_printed_cells_give_the_printed_claims():
+def test_printed_cells_give_printed_claims():
+    """The slides' cells average to the savings that the slides claim."""
     assert len(PRINTED) == 45
     for kernel, claimed in CLAIMED.items():
         shares = {(name, method): PRINTED[kernel, name, method].share for name in DATA for method in METHODS}
         assert abs(mean_ratio(shares) - claimed) < 1.0, kernel
 
 
-def test_settings_are_chosen_by_error_then_size_or_by_size_within_a_standard_error():
+def test_settings_are_chosen_by_rule():
+    """Settings have the least error, or the least size within one standard error of it."""
     # Standard error of the first: 0.02 / sqrt(3), which the third is within and the fourth is not.
     errors = np.array([[0.08, 0.10, 0.12], [0.10, 0.10, 0.10], [0.11, 0.11, 0.11], [0.12, 0.12, 0.12]])
     sizes = np.array([[9.0] * 3, [10.0] * 3, [5.0] * 3, [1.0] * 3])
@@ -31,18 +33,19 @@ def test_settings_are_chosen_by_error_then_size_or_by_size_within_a_standard_err
     assert l0_tables.chosen_place(errors, sizes, "sparsity") == 1  # whose folds do not differ
 
 
-def test_bounds_on_few_support_vectors_hold_for_every_pattern():
-    rng = np.random.default_rng(0)
-    for C in (1.0, 10.0):
-        K = np.exp(-((rng.normal(size=(9, 1)) - rng.normal(size=9)) ** 2))
-        data = as_l0_data(K, np.where(rng.random(9) < 0.5, 1.0, -1.0), C)
-        lp = PatternLP(data)
-        losses = {sigma: lp.solve(np.array(sigma, dtype=float)).value for sigma in product((0, 1), repeat=9)}
-        for k in range(10):
-            within = {sigma: loss for sigma, loss in losses.items() if sum(sigma) <= k}
-            least = min(sum(sigma) + C * loss for sigma, loss in within.items())
-            assert l0_reason.with_at_most(data, k) <= least + 1e-7
-            loss = min(within.values())
-            fewest = min(sum(sigma) for sigma, value in losses.items() if value <= loss + 1e-9)
-            assert l0_reason.fewest_of_any(data, loss) <= fewest
-        assert l0_reason.with_at_most(data, 0) == pytest.approx(C * losses[(0,) * 9], rel=1e-6)
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_cardinality_bounds_hold_for_all_patterns(C):
+    """No pattern with at most k support vectors scores less, or has as little loss with fewer."""
+    rng, n = np.random.default_rng(0), 6
+    K = np.exp(-((rng.normal(size=(n, 1)) - rng.normal(size=n)) ** 2))
+    data = as_l0_data(K, np.where(rng.random(n) < 0.5, 1.0, -1.0), C)
+    lp = PatternLP(data)
+    losses = {sigma: lp.solve(np.array(sigma, dtype=float)).value for sigma in product((0, 1), repeat=n)}
+    for k in range(n + 1):
+        within = {sigma: loss for sigma, loss in losses.items() if sum(sigma) <= k}
+        least = min(sum(sigma) + C * loss for sigma, loss in within.items())
+        assert l0_reason.with_at_most(data, k) <= least + 1e-7
+        loss = min(within.values())
+        fewest = min(sum(sigma) for sigma, value in losses.items() if value <= loss + 1e-9)
+        assert l0_reason.fewest_of_any(data, loss) <= fewest
+    assert l0_reason.with_at_most(data, 0) == pytest.approx(C * losses[(0,) * n], rel=1e-6)
