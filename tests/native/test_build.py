@@ -1,7 +1,5 @@
 """The build: which compiler it takes, and what it says when there is none that works."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -64,9 +62,9 @@ def test_own_compiler_is_taken(monkeypatch):
 def test_processors_are_named():
     """No build is for the machine's own processor."""
     zig = [sys.executable, "-m", "ziglang", "cc"]
-    assert build._target(zig, "x86-64-v3") == ["-mcpu=x86_64_v3"]
-    assert build._target(zig, "default") == ["-mcpu=baseline"]
-    assert build._target(["cc"], "x86-64-v3")[-1] == "-march=x86-64-v3"
+    assert build.target_flags(zig, "x86-64-v3") == ["-mcpu=x86_64_v3"]
+    assert build.target_flags(zig, "default") == ["-mcpu=baseline"]
+    assert build.target_flags(["cc"], "x86-64-v3")[-1] == "-march=x86-64-v3"
 
 
 @pytest.mark.parametrize(
@@ -82,4 +80,4 @@ def test_macos_architectures_are_built(monkeypatch, flags, levels):
     monkeypatch.setattr(build.sys, "platform", "darwin")
     monkeypatch.setenv("ARCHFLAGS", flags)
     assert build.levels() == levels
-    assert build._target(["cc"], levels[-1])[: len(flags.split())] == flags.split()
+    assert build.target_flags(["cc"], levels[-1])[: len(flags.split())] == flags.split()
