@@ -230,11 +230,11 @@ def _portfolio() -> Iterator[tuple[str, ...]]:
         what = {"SVM": "kernel SVM", "predicting": "its predictions"}.get(title)
         if peer and what:
             threads = "one thread" if int(row["threads"]) == 1 else f"{int(row['threads'])} threads"
-            mean, worst = _inverse(table["ratio"][place], 1), _inverse(table["ratio"][place + 1], 2)
+            mean, worst = inverse(table["ratio"][place], 1), inverse(table["ratio"][place + 1], 2)
             yield f"{what}, {cells}, {threads}", peer, mean, worst, "kernel_portfolio"
 
 
-def _inverse(ratio: object, digits: int) -> str:
+def inverse(ratio: object, digits: int) -> str:
     """One by a ratio; where a limit makes it a bound, so is its inverse, of the other kind."""
     text = str(ratio)
     sign = {"<": "> ", ">": "< "}.get(text[0], "")

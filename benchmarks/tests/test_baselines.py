@@ -1,7 +1,5 @@
 """The baselines: OC1, AMM online and kernel LDA do what their papers say."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np

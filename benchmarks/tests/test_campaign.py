@@ -1,7 +1,5 @@
 """The campaign's checker catches what it is to catch, and a part of the campaign finds nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

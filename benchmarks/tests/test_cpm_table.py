@@ -1,7 +1,5 @@
 """Table 1 and Figure 2 of the CPM paper: what is printed, how settings are chosen, and what is kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

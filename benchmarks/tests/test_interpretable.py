@@ -1,7 +1,5 @@
 """The comparison with interpretable models: what is counted, kept, averaged and told apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The portfolio's ratios, profiles and data are what they are said to be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The slides' cells and claims, how settings are chosen, and what is proven of few support vectors."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The chapters on the papers: what they cite is there, and their verdicts are of the tables."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Table 2: two methods next to each other on the same splits, and which class is inside."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

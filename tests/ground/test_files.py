@@ -1,7 +1,5 @@
 """Files are replaced whole or not at all, whatever ends the writing."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

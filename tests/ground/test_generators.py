@@ -1,7 +1,5 @@
 """Generated sets: what they promise, that seeds hold, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.svm import SVC

@@ -1,7 +1,5 @@
 """Kernel scores: those of the definition, errors within their bounds, and labels of the exact scores."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from fractions import Fraction

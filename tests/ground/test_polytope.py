@@ -1,7 +1,5 @@
 """The polytope of a machine: known bodies, invariances, sets with nothing inside, and its words."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from itertools import product

@@ -1,7 +1,5 @@
 """The nearest point of a polytope: another method, all active sets, proofs, and points that fail."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import cvxpy as cp

@@ -1,7 +1,5 @@
 """Insides, outsides, unions and differences of polytopes: the nearest point, against all choices tried."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

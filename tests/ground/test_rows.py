@@ -1,7 +1,5 @@
 """Rows of samples for compiled loops: the matrix they were made of, in every form."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given, settings

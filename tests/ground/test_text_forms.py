@@ -1,7 +1,5 @@
 """Text files as any program writes them: svmlight, whole or in blocks, and tables; broken lines are named."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 

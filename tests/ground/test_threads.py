@@ -1,7 +1,5 @@
 """Blocks of work on threads: the same answers, every error, and no more threads than allowed."""
 
-from __future__ import annotations
-
 import os
 import threading
 

@@ -1,7 +1,5 @@
 """What the handbook's chapters show is what their code prints, and what shows something else is seen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exact and fast solvers on real data: the same optimum, proven from the data."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
