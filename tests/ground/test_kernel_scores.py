@@ -4,7 +4,7 @@ import pickle
 import threading
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,13 +12,12 @@ import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from polyopt import SVM, OneNormSVM
-from polyopt.linalg import kernel_scores as scoring
 from polyopt.linalg.kernel_scores import CoefBlock, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 from polyopt.linalg.sparse_products import multiply_transposed
+from polyopt.margin.kernel_scorer import scorer_of
 
 KERNELS = [
     Kernel("rbf", 0.05),
@@ -271,11 +270,11 @@ def classified(data, classes, count):
     (1.0, 3, np.asarray, "poly"),
 ], ids=["two classes", "three", "sparse", "poly"])  # fmt: skip
 @by_data
-def test_labels_are_those_of_exact_scores(data, C, classes, form, kernel, monkeypatch):
+def test_labels_are_those_of_exact_scores(data, C, classes, form, kernel):
     """Labels from scores in single precision, where their bounds allow, are those of the double ones."""
-    monkeypatch.setattr(scoring, "_MIN_BOUND_WORK", 0.0)
-    X, y = classified(data, classes, 2600)
+    X, y = classified(data, classes, 9000 if form is np.asarray else 30_000)
     model = SVM(C, kernel=kernel, tol=1e-2, max_iter=300).fit(form(X[:600]), y[:600])
+    assert scorer_of(model).scorer.precisions(form(X))
     scores = model.decision_function(form(X))
     expected = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
     assert np.array_equal(model.predict(form(X)), model.classes_[expected])
@@ -283,30 +282,43 @@ def test_labels_are_those_of_exact_scores(data, C, classes, form, kernel, monkey
 
 @by_form
 @pytest.mark.parametrize(("C", "gamma", "most"), [(1.0, "scale", 0.1), (1e3, 1.0, 0.01)], ids=["near", "far"])
-def test_few_labels_need_exact_scores(C, gamma, most, form, monkeypatch):
+def test_few_labels_need_exact_scores(C, gamma, most, form):
     """Also where coefficients are so large that double scores are taken from differences."""
-    exact, score_block = [], Scorer._score_block
-    monkeypatch.setattr(scoring, "_MIN_BOUND_WORK", 0.0)
-    monkeypatch.setattr(
-        Scorer, "_score_block", lambda self, Z: (exact.append(Z.shape[0]), score_block(self, Z))[1]
-    )
-    data = far_out if gamma == 1.0 else ordinary
+    data, exact = far_out if gamma == 1.0 else ordinary, []
     X, y = classified(data, 2, 600)
-    Z = form(classified(data, 2, 3000)[0])
-    SVM(C, gamma=gamma, tol=1e-2, max_iter=300).fit(form(X), y).predict(Z)
-    assert sum(exact) < most * 3000
+    Z = form(classified(data, 2, 6000)[0])
+    scorer = scorer_of(SVM(C, gamma=gamma, tol=1e-2, max_iter=300).fit(form(X), y))
+    assert scorer.scorer.precisions(Z)
+
+    def exact_labels(rows):
+        exact.append(rows.shape[0])
+        return np.zeros(rows.shape[0], dtype=int)
+
+    scorer.labels(Z, exact_labels)
+    assert sum(exact) < most * 6000
+
+
+def votes(scores, classes):
+    """Votes of the pairs of classes, and within a third of a vote the sum of their scores."""
+    found, sums = np.zeros((2, len(scores), classes))
+    for score, (first, second) in zip(scores.T, combinations(range(classes), 2), strict=True):
+        found[:, second] += score > 0
+        found[:, first] += score <= 0
+        sums[:, second] += score
+        sums[:, first] -= score
+    return found + sums / (3 * (np.abs(sums) + 1))
 
 
 @pytest.mark.parametrize("machine", [SVM(), OneNormSVM(kernel="rbf")], ids=["svm", "one-norm"])
 @by_form
 def test_pairs_vote_as_each_by_itself(machine, form):
-    """The scores of four classes, whose pairs are scored at once, are scikit-learn's votes of the pairs."""
+    """The scores of four classes, whose pairs are scored at once, are the votes of the pairs."""
     X, y = blobs(4, 200)
     X, Z = form(X), form(blobs(4, 700)[0])
     weights = np.where(np.arange(200) % 5 == 0, 0.0, 1.0)
     model = clone(machine).fit(X, y, sample_weight=weights)
     scores = np.column_stack([pair.decision_function(Z) for pair in model.estimators_])
-    expected = _ovr_decision_function(scores > 0, scores, 4)
+    expected = votes(scores, 4)
     assert model.decision_function(Z) == pytest.approx(expected, abs=1e-9)
 
 
@@ -316,7 +328,7 @@ def test_pairs_without_support_vectors_have_intercepts():
     model = OneNormSVM(C=1e-6, kernel="rbf").fit(X, y)
     scores = np.column_stack([pair.decision_function(X) for pair in model.estimators_])
     assert (scores == [pair.intercept_[0] for pair in model.estimators_]).all()
-    expected = _ovr_decision_function(scores > 0, scores, 3)
+    expected = votes(scores, 3)
     assert model.decision_function(X) == pytest.approx(expected, abs=1e-9)
 
 
@@ -350,7 +362,7 @@ def test_function_as_kernel_gets_doubles(on_threads):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_new_parameters_do_not_change_a_fitted_model(classes):
+def test_new_parameters_change_no_fit(classes):
     """A pickled model predicts with the parameters of its fit, whatever is set afterwards."""
     X, y = blobs(classes, 200)
     model = pickle.loads(pickle.dumps(SVM(0.5, gamma=0.01).fit(X, y)))
