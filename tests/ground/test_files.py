@@ -1,7 +1,6 @@
 """Files are replaced whole or not at all, whatever ends the writing."""
 
 import errno
-import io
 import os
 import resource
 import signal
@@ -106,12 +105,10 @@ def test_pipes_are_written_directly(tmp_path):
     assert only(tmp_path) == ["pipe"]
 
 
-def test_dash_is_standard_output(monkeypatch):
+def test_dash_is_standard_output(capsysbinary):
     """The content of "-" goes to standard output."""
-    buffer = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
     files.write_text("-", "out")
-    assert buffer.getvalue() == b"out"
+    assert capsysbinary.readouterr().out == b"out"
 
 
 def test_odd_names_are_written(tmp_path):
