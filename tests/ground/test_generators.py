@@ -63,22 +63,25 @@ def test_faces_do_not_depend_on_count():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "arguments", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
-        ({"n_features": 0}, "n_features must be an integer of at least 1"),
-        ({"n_faces": 0}, "n_faces must be an integer of at least 1"),
-        ({"n_samples": 10.5}, "n_samples must be an integer"),
-        ({"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
-        ({"margin": -0.1}, "margin must be"),
-        ({"margin": np.nan}, "margin must be"),
-        ({"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
+        (datasets.make_polytope, {"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
+        (datasets.make_polytope, {"n_features": 0}, "n_features must be an integer of at least 1"),
+        (datasets.make_polytope, {"n_faces": 0}, "n_faces must be an integer of at least 1"),
+        (datasets.make_polytope, {"n_samples": 10.5}, "n_samples must be an integer"),
+        (datasets.make_polytope, {"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
+        (datasets.make_polytope, {"margin": -0.1}, "margin must be"),
+        (datasets.make_polytope, {"margin": np.nan}, "margin must be"),
+        (datasets.make_polytope, {"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
+        (datasets.make_two_lines, {"n_samples": 3}, "n_samples"),
+        (datasets.make_two_lines, {"scale": 0.0}, "scale"),
+        (datasets.make_two_lines, {"scale": np.inf}, "scale"),
     ],
 )
-def test_polytope_refuses_bad_arguments(arguments, message):
+def test_bad_arguments_are_refused(make, arguments, message):
     """Each bad argument is named."""
     with pytest.raises(ValueError, match=message):
-        datasets.make_polytope(**arguments)
+        make(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +139,3 @@ def test_scale_changes_first_axis_alone():
     assert np.array_equal(y, same)
     assert np.array_equal(scaled, X * [8.0, 1.0])
     assert np.allclose(X[:, 1] - X[:, 0], 0.5 * y)
-
-
-@pytest.mark.parametrize("arguments", [{"n_samples": 3}, {"scale": 0.0}, {"scale": np.inf}])
-def test_two_lines_refuses_bad_arguments(arguments):
-    """Each bad argument is named."""
-    with pytest.raises(ValueError, match=next(iter(arguments))):
-        datasets.make_two_lines(**arguments)

@@ -1,6 +1,4 @@
-"""The nearest point of a polytope: another method, all active sets, proofs, and points that fail."""
-
-from itertools import combinations
+"""The nearest point of a polytope: another method, the program, proofs, and points that fail."""
 
 import cvxpy as cp
 import numpy as np
@@ -111,7 +109,7 @@ def program_of(x, W, b, spread, held, low, high):
     )
 
 
-def test_agrees_with_the_program_and_its_multipliers():
+def test_agrees_with_program_and_multipliers():
     """What is returned meets the program's own optimality conditions, in the units of its rows."""
     rng = np.random.default_rng(3)
     for _ in range(6):
@@ -131,32 +129,9 @@ def test_agrees_with_the_program_and_its_multipliers():
         assert found.objective == pytest.approx(program.solve().objective, rel=1e-7, abs=1e-9)
 
 
-def test_nearest_over_active_sets():
-    """No set of active faces gives a nearer feasible point."""
-    rng = np.random.default_rng(8)
-    for _ in range(40):
-        m, K = int(rng.integers(1, 4)), int(rng.integers(1, 6))
-        W, b, x = (
-            rng.integers(-2, 3, (K, m)).astype(float),
-            rng.integers(-3, 2, K) * 1.0,
-            rng.normal(size=m) * 3,
-        )
-        best = np.inf
-        for size in range(min(K, m) + 1):
-            for rows in map(list, combinations(range(K), size)):
-                z = x - np.linalg.pinv(W[rows]) @ (W[rows] @ x + b[rows]) if rows else x
-                if (W @ z + b <= 1e-9).all():
-                    best = min(best, float(np.linalg.norm(z - x)))
-        found = project(x, W, b)
-        if np.isinf(best):
-            assert found.status is Status.INFEASIBLE
-        else:
-            assert np.sqrt(2 * found.objective) == pytest.approx(best, abs=1e-9)
-
-
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 8), K=st.integers(1, 30))
-def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
+def test_degenerate_cones_have_nearest_points(seed, m, K):
     """Every corner has many faces too many, and 0 is in all of them."""
     rng = np.random.default_rng(seed)
     W, b = rng.integers(-1, 2, (K, m)) * 1.0, -1.0 * rng.integers(0, 2, K)
