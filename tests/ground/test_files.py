@@ -154,7 +154,7 @@ def test_write_protection_is_told_first(tmp_path, monkeypatch, locked):
         files.check_target(target, "--out")
 
 
-def test_kills_leave_the_old_file_or_the_new(tmp_path):
+def test_kills_leave_old_or_new_file(tmp_path):
     """Each kill hits another moment of a process that writes without a pause."""
     script = textwrap.dedent("""
         import sys

@@ -50,7 +50,7 @@ def test_both_readers_read_one_format(tmp_path, text, ending):
         assert np.concatenate([part.y for part in parts]).tolist() == [1.0, -1.0, 1.0, -1.0, 1.0]
 
 
-def test_a_machine_of_blocks_names_file_and_line(tmp_path):
+def test_fit_of_blocks_names_the_line(tmp_path):
     """A fit names the file and the line of a block, of an index beyond the number of features too."""
     path = tmp_path / "samples.svm"
     path.write_text("\n".join(LINES))
@@ -172,7 +172,7 @@ def test_svmlight_round_trip(data, n, m, tabs, tmp_path_factory):
     assert np.array_equal(read.y, y)
 
 
-def test_svmlight_reads_gzip_and_names_a_torn_one(tmp_path):
+def test_svmlight_reads_gzip_files(tmp_path):
     """A compressed file is read, and a cut one is named."""
     path = tmp_path / "rows.gz"
     path.write_bytes(gzip.compress(b"1 1:2\n-1 2:1\n"))

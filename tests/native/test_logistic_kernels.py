@@ -167,7 +167,7 @@ def test_descent_ends(n):
     assert counts[2] == 1
 
 
-def test_numbers_that_are_not_finite_end_a_descent():
+def test_nan_ends_a_descent():
     """No step is made from faces whose objective is NaN."""
     problem, W = ring(np.random.default_rng(0), Owners(1, 1), 5, 2)
     W[0, 0] = np.nan

@@ -80,10 +80,11 @@ def test_repeated_entries_are_summed():
     assert np.array_equal(out, twice.toarray() @ twice.toarray().T)
 
 
-def test_long_products_are_cut_into_calls(rng):
+@pytest.mark.parametrize("right", [0, 1, 64, 65, 200])
+def test_long_products_are_cut_into_calls(right, rng):
     """The parts are the whole."""
-    A, B = whole_numbers(rng, 3, 50, 0.5), whole_numbers(rng, 200, 50, 0.5)
-    out = np.empty((200, 3))
+    A, B = whole_numbers(rng, 3, 50, 0.5), whole_numbers(rng, right, 50, 0.5)
+    out = np.full((right, 3), np.nan)
     multiply_transposed(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out, max_call_work=1.0)
     assert np.array_equal(out, B @ A.T)
 

@@ -130,7 +130,7 @@ def test_example_of_estimator_is_true(name):
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
-def test_help_is_short_and_begins_with_an_example():
+def test_help_begins_with_an_example():
     """help(polyopt) is at most two pages, and fits, explains and certifies in its first lines."""
     lines = pydoc.render_doc(polyopt, renderer=pydoc.plaintext).splitlines()
     assert len(lines) <= 100
