@@ -72,12 +72,6 @@ def length(rng, most=35, least=0):
     return int(rng.integers(least, most)) | 1
 
 
-def pick(rng, values):
-    """One of the values as it is."""
-    values = list(values)
-    return values[rng.integers(len(values))]
-
-
 def placed(values, start):
     """The same numbers, some entries after the start of memory."""
     values = np.asarray(values)

@@ -57,8 +57,10 @@ def of_lists():
 
 HOSTILE |= {"descending": descending, "lists": of_lists}
 MACHINES = {
-    "kernel": SVM(), "linear": SVM(kernel="linear"), "faces": ConvexPolytopeMachine(n_faces=2, n_init=1),
-}  # fmt: skip
+    "kernel": SVM(),
+    "linear": SVM(kernel="linear"),
+    "faces": ConvexPolytopeMachine(2, n_init=1, random_state=0),
+}
 FITTED = {name: clone(machine).fit(DATA, Y) for name, machine in MACHINES.items()}
 TAKERS = {f"fit, {name}": lambda X, one=one: clone(one).fit(X, Y) for name, one in MACHINES.items()}
 TAKERS |= {f"predict, {name}": one.predict for name, one in FITTED.items()}
