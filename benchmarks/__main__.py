@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from inspect import signature
+from types import ModuleType
 
 from benchmarks import PAGES
 
@@ -28,7 +30,8 @@ def _reason(missing: Exception) -> str:
     return f"{package} is not installed; pip install 'polyopt[bench]' has what rivals need"
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None, modules: Mapping[str, ModuleType] | None = None) -> None:
+    """Obey the words of the command line; the modules are the benchmarks, all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="name the benchmarks")
@@ -39,12 +42,12 @@ def main() -> None:
         "--kept", action="store_true", help="a table from the cells that are kept, of those that keep cells"
     )
     commands.add_parser("report", help="write RESULTS.md, its pages, and the README's table of speed")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     from benchmarks.helpers.kept import keep, machine_facts
     from benchmarks.helpers.pages import write_results, write_speed
     from polyopt.datasets import DatasetUnavailable
 
-    modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
+    modules = modules or {name: import_module(f"benchmarks.{name}") for name in NAMES}
     if arguments.command == "list":
         for name, module in modules.items():
             print(f"{name:<16} {module.__doc__.splitlines()[0]}")
@@ -52,13 +55,13 @@ def main() -> None:
     if arguments.command == "report":
         print(*write_results(), write_speed(), sep="\n")
         return
-    unknown = set(arguments.names) - set(NAMES)
+    unknown = set(arguments.names) - set(modules)
     if unknown:
-        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(modules)}")
     few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
-    names = arguments.names or list(NAMES)
+    names = arguments.names or list(modules)
     if arguments.kept:
-        having = [name for name in NAMES if "kept" in signature(modules[name].run).parameters]
+        having = [name for name in modules if "kept" in signature(modules[name].run).parameters]
         if not set(arguments.names) <= set(having):
             parser.error(f"--kept is for {', '.join(having)}")
         few, names = {"kept": True}, arguments.names or having

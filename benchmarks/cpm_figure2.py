@@ -41,7 +41,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     """A line for each K and T; runs that are missing are made."""
     data = two_against_rest(smoke)
     if smoke:
-        return _shown([one for seed in (1, 2) for one in _streamed(data, FACES[:2], STEPS[0], seed)])
+        return shown([one for seed in (1, 2) for one in _streamed(data, FACES[:2], STEPS[0], seed)])
     records: list[Any] = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(one["run"], one["steps"]) for one in records}
     for T in STEPS:
@@ -50,7 +50,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                 records += _streamed(data, FACES, T, seed)
                 write_text(KEPT, pd.DataFrame(records).to_csv(index=False, float_format="%.6g"))
                 print(f"  {T} steps, run {seed}", flush=True)
-    table = _shown(records)
+    table = shown(records)
     _draw(table)
     return table
 
@@ -68,7 +68,7 @@ def _streamed(data: Images, faces: tuple[int, ...], T: int, seed: int) -> list[R
     return records
 
 
-def _shown(records: list[Record]) -> pd.DataFrame:
+def shown(records: list[Record]) -> pd.DataFrame:
     """Means and deviations over the runs."""
     groups = pd.DataFrame(records).groupby(["faces", "steps"])
     error = groups["error"]

@@ -90,8 +90,8 @@ class Task:
         train, held = _held_out(data)
         few = train[:_MAX_HELD_OUT] if machine.endswith("SVM") else train
         tried, ends = [], []
-        for settings in self._grid(machine, data, base):
-            error, end, _ = self._fit(machine, data, settings, 0, few, held)
+        for settings in self.grid(machine, data, base):
+            error, end, _ = self.fit(machine, data, settings, 0, few, held)
             tried.append((error, settings))
             ends.append(end)
         error, settings = min(tried, key=lambda one: one[0])
@@ -99,13 +99,14 @@ class Task:
 
     def run(self, machine: str, data: Data, settings: Settings, seed: int) -> tuple[float, str, float]:
         """Test error in per cent, how the run ended, and its CPU seconds, training and test."""
-        return self._fit(machine, data, settings, seed)
+        return self.fit(machine, data, settings, seed)
 
-    def _grid(self, machine: str, data: Data, base: Settings) -> list[Settings]:
+    def grid(self, machine: str, data: Data, base: Settings) -> list[Settings]:
+        """The settings to choose from."""
         if machine == "CPM, h = 0":
             return [{"C": 2.0 * self.passes / 10**j, "perplexity": 1.0} for j in _POWERS]
         if machine == "CPM":
-            return [base | {"perplexity": floor} for floor in _floors(self.faces)]
+            return [base | {"perplexity": floor} for floor in floors(self.faces)]
         if machine == "AMM":
             return [{"lam": lam, "epochs": passes} for passes in (1, 5, 20) for lam in _AMM_RATES]
         if machine == "linear SVM":
@@ -113,7 +114,7 @@ class Task:
         gammas = [float(f"{times / (data.scale * _length(data)) ** 2:.3g}") for times in (0.5, 2.0, 8.0)]
         return [{"C": C, "gamma": gamma} for C in (1.0, 10.0, 100.0) for gamma in gammas]
 
-    def _fit(
+    def fit(
         self, name: str, data: Data, settings: Settings, seed: int, rows: Any = None, held: Any = None
     ) -> tuple[float, str, float]:
         """Learn from all training samples or some of them; test on the test part or on those held out."""
@@ -151,7 +152,7 @@ class StreamTask(Task):
         train, held = _held_out(data)
         grid = [{"λT": 10.0**j, "perplexity": 1.0} for j in _POWERS]
         if machine == "CPM":
-            grid = [{"λT": base["λT"], "perplexity": floor} for floor in _floors(self.faces)]
+            grid = [{"λT": base["λT"], "perplexity": floor} for floor in floors(self.faces)]
         steps = self.passes // 4
         machines = [self._machine(machine, data, settings, steps, 0) for settings in grid]
         show_stream(machines, DeformedDigits(data.X[train], data.y[train]))
@@ -184,7 +185,7 @@ def _held_out(data: Data) -> list[np.ndarray]:
     return train_test_split(np.arange(n), test_size=held, random_state=0, stratify=data.y)
 
 
-def _floors(K: int) -> list[float]:
+def floors(K: int) -> list[float]:
     """The floors of the perplexity: none, and those jK/10 that are above 1."""
     return [1.0, *(j * K / 10 for j in range(1, 10) if j * K > 10)]
 
@@ -200,7 +201,7 @@ def _dense(X: Any) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X
 
 
-def _digits(smoke: bool = False) -> Data:
+def digits(smoke: bool = False) -> Data:
     found = two_against_rest(smoke)
     if not smoke and not found.name.startswith("MNIST"):
         raise datasets.DatasetUnavailable("mnist is not at hand")
@@ -221,8 +222,8 @@ def _cut(X: Any, y: np.ndarray, head: int) -> tuple[Any, Any, np.ndarray, np.nda
 TASKS: dict[str, Task] = {
     "A9A": Task(partial(_published, "a9a"), 10, 100),
     "IJCNN1": Task(partial(_published, "ijcnn1", 35_000), 50, 100),
-    "MNIST-2": Task(_digits, 50, 80),
-    "MNIST8m-2": StreamTask(_digits, 50, 8_100_000, ("CPM, h = 0", "CPM", "linear SVM")),
+    "MNIST-2": Task(digits, 50, 80),
+    "MNIST8m-2": StreamTask(digits, 50, 8_100_000, ("CPM, h = 0", "CPM", "linear SVM")),
 }
 _OTHER = {"IJCNN1": "not the paper's test part: see the errors held out", "MNIST8m-2": "digits of our own"}
 _WHY = {"MNIST8m-2": "not run: it needs all samples at once"}  # of cells that are not run
@@ -289,11 +290,11 @@ PRINTED = {
 def run(smoke: bool = False, data: Sequence[str] = tuple(TASKS)) -> pd.DataFrame:
     """Lines of ours and the paper's; runs that are missing are made."""
     if smoke:
-        lines = as_printed(list(_missing("digits", Task(partial(_digits, True), 5, 5, runs=2), [])))
+        lines = as_printed(list(missing_records("digits", Task(partial(digits, True), 5, 5, runs=2), [])))
         return lines[lines["data"] == "digits"]
     records = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     for name in data:
-        for record in _missing(name, TASKS[name], records):
+        for record in missing_records(name, TASKS[name], records):
             # Read anew: another run may have kept its own meanwhile.
             before = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
             records = [*before, record]
@@ -302,7 +303,7 @@ def run(smoke: bool = False, data: Sequence[str] = tuple(TASKS)) -> pd.DataFrame
     return as_printed(records)
 
 
-def _missing(name: str, task: Task, records: list[Any]) -> Iterator[dict[str, Any]]:
+def missing_records(name: str, task: Task, records: list[Any]) -> Iterator[dict[str, Any]]:
     """The records of a row that are not there: a search (run 0) and the runs of each machine."""
     done = {(one["machine"], one["run"]): one for one in records if one["data"] == name}
     places = [(machine, run) for machine in task.machines for run in range(_runs(task, machine) + 1)]

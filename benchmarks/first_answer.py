@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +50,19 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
 """
 
 
-def run(smoke: bool = False) -> pd.DataFrame:
+def seconds_of(script: str) -> list[float]:
+    """CPU seconds of each step in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def run(
+    smoke: bool = False,
+    rivals: Mapping[str, tuple[str, str]] = RIVALS,
+    measured: Callable[[str], list[float]] = seconds_of,
+) -> pd.DataFrame:
+    """Return a row of seconds for each machine; `measured` gives the seconds of a script's steps."""
     names, count = (["svm", "cpm"], 1) if smoke else (list(METHODS), PROCESSES)
     samples = 60 if smoke else 300
     scripts = {
@@ -58,7 +71,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         )
         for name in names
     }
-    for name, (module, call) in RIVALS.items():
+    for name, (module, call) in rivals.items():
         if find_spec(module.partition(".")[0]) is None:
             print(f"first_answer: {name} is left out, as {module} is not installed")
             continue
@@ -67,16 +80,9 @@ def run(smoke: bool = False) -> pd.DataFrame:
         scripts[name] = SCRIPT.format(imports=imports, fit=f"{call}.fit(X, y)", certify="", samples=samples)
     rows: list[dict[str, Any]] = []
     for name, script in scripts.items():
-        seconds = pd.DataFrame([_seconds(script) for _ in range(count)], columns=list(STEPS)).median()
-        if name in RIVALS:
+        seconds = pd.DataFrame([measured(script) for _ in range(count)], columns=list(STEPS)).median()
+        if name in rivals:
             seconds["certificate"] = float("nan")
         answer = seconds["import"] + seconds["first fit"]
         rows.append({"machine": name, **seconds, "import and first fit": answer})
     return pd.DataFrame(rows)
-
-
-def _seconds(script: str) -> list[float]:
-    """CPU seconds of each step in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    found: list[float] = json.loads(done.stdout)
-    return found

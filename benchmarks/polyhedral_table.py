@@ -103,7 +103,7 @@ _AS_THEY_ARE: dict[str, dict[str, Any]] = {
     "Polyceptron, online, one pass": {**_PLAIN, "max_iter": 1},
     "PC-SLP, one start": {"n_init": 1},
 }
-_OTHER = ", other class inside"  # of the real sets
+OTHER_INSIDE = ", other class inside"  # of the real sets
 _WHOLE, _GROWN = "converged", "grown to its end"  # of a machine, of a tree
 
 
@@ -158,17 +158,17 @@ def run(smoke: bool = False) -> pd.DataFrame:
     """One row per data set and method; the kept table, where it is complete, is only shown."""
     if smoke:
         wbc, few = table_data()["wbc"], ("Polyceptron, batch", "PLUME")
-        return _shown(pd.DataFrame([_cell("wbc", *wbc, method, 1, 2) for method in few]))
+        return as_shown(pd.DataFrame([_cell("wbc", *wbc, method, 1, 2) for method in few]))
     data = table_data()
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["method"]) for row in rows}
     for name, method in product(data, METHODS):
-        asked = method not in _PAIR and not (_OTHER in method and name in _SYNTHETIC)
+        asked = method not in _PAIR and not (OTHER_INSIDE in method and name in _SYNTHETIC)
         if asked and (name, method) not in done:
             rows.append(_cell(name, *data[name], method, _REPETITIONS, _FOLDS))
             write_text(KEPT, _in_order(pd.DataFrame(rows)).to_csv(index=False, float_format="%.5g"))
             print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
-    return _shown(_in_order(pd.DataFrame(rows + _pair(data))))
+    return as_shown(_in_order(pd.DataFrame(rows + _pair(data))))
 
 
 def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
     done = {(row["repetition"], row["data"], row["method"]) for row in rows}
     left = [job for job in product(range(_REPETITIONS), data, _PAIR) if job not in done]
     found = Parallel(n_jobs=-1, return_as="generator")(
-        delayed(_repetition)(name, *data[name], method, _FOLDS, seed) for seed, name, method in left
+        delayed(repetition_of)(name, *data[name], method, _FOLDS, seed) for seed, name, method in left
     )
     for (seed, name, method), folds in zip(left, found, strict=True):
         place = {"repetition": seed, "data": name, "method": method}
@@ -207,7 +207,7 @@ def table_data() -> dict[str, tuple[Any, Any, int]]:
 
 
 def _cell(data: str, X: Any, y: Any, K: int, method: str, repetitions: int, folds: int) -> dict[str, Any]:
-    jobs = (delayed(_repetition)(data, X, y, K, method, folds, seed) for seed in range(repetitions))
+    jobs = (delayed(repetition_of)(data, X, y, K, method, folds, seed) for seed in range(repetitions))
     found = Parallel(n_jobs=-1)(jobs)
     rows = [{"repetition": seed, **fold} for seed, folds in enumerate(found) for fold in folds]
     return _summary(data, method, pd.DataFrame(rows))
@@ -234,7 +234,7 @@ def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _repetition(
+def repetition_of(
     data: str, X: Any, y: Any, K: int, method: str, folds: int, seed: int
 ) -> list[dict[str, Any]]:
     """What is found in each fold (:func:`_fold`)."""
@@ -248,7 +248,7 @@ def _fold(data: str, X: Any, y: Any, K: int, method: str, part: tuple[Any, Any],
     inside = 1 if data in _SYNTHETIC else narrower_class(StandardScaler().fit_transform(X), y, {})
     (outside,) = (label for label in np.unique(y) if label != inside)
     build, grid = METHODS[method]
-    plain = method.removesuffix(_OTHER)
+    plain = method.removesuffix(OTHER_INSIDE)
     machine = build(K, *((inside, outside) if plain == method else (outside, inside)), seed)
     printed = _AS_THEY_ARE.get(plain, {})
     if plain == "Polyceptron, online, as printed":
@@ -340,7 +340,7 @@ def _paired(table: pd.DataFrame) -> list[str]:
     return told
 
 
-def _shown(table: pd.DataFrame) -> pd.DataFrame:
+def as_shown(table: pd.DataFrame) -> pd.DataFrame:
     text = [f"{a:.2f} ± {d:.2f}" for a, d in zip(table["accuracy"], table["deviation"], strict=True)]
     printed = list(zip(table["paper"], table["paper's deviation"], strict=True))
     # As many deviations apart as the two means have together.

@@ -69,6 +69,18 @@ def interruptible():
 
 
 @pytest.fixture
+def on_threads(monkeypatch):
+    """A function that sets the number of threads, and the multiplications from which they are started."""
+    from polyopt.base import threads
+
+    def set_threads(count, least_work=1.0):
+        monkeypatch.setattr(threads, "thread_count", lambda: count)
+        monkeypatch.setattr(threads, "_MIN_THREAD_WORK", least_work)
+
+    return set_threads
+
+
+@pytest.fixture
 def ticking(monkeypatch):
     """The solvers' clock goes 10 ms with every look at it, however fast or busy the machine is."""
     looks = itertools.count()

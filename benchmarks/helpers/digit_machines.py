@@ -107,7 +107,7 @@ def _add_kernel(
     losses = {method: np.zeros(len(grid)) for method, grid in grids.items()}
     tried: dict[str, list[Fits]] = {method: [] for method in methods}
     for train, rest in data.splits:
-        fits = _fitted(data.gram(kernel, train), data.y[train], grids)
+        fits = fitted(data.gram(kernel, train), data.y[train], grids)
         for method, fit in fits.items():
             coefs, b = fit.of(grids[method])
             scores = (data.outputs(kernel, rest, train, coefs) + b) * data.y[rest, None]
@@ -120,7 +120,7 @@ def _add_kernel(
         last = fits
         if whole:
             wanted = {method: (chosen[method],) for method in methods}
-            last = _fitted(data.gram(kernel, samples), data.y[samples], wanted)
+            last = fitted(data.gram(kernel, samples), data.y[samples], wanted)
         for method in methods:
             coefs, b = last[method].of([chosen[method]])
             is_second = data.outputs(kernel, None, samples, coefs) + b > 0.0
@@ -149,9 +149,10 @@ def _chosen(grid: Grid, errors: Vector, losses: Vector) -> Setting:
     return grid[np.lexsort((losses, errors))[0]]
 
 
-def _fitted(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
+def fitted(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
     """Machines with these settings, by method, on the samples of a Gram matrix."""
-    found = _margins(K, y, {method: settings[method] for method in ("SVM", "RMM") if method in settings})
+    margins = {method: settings[method] for method in ("SVM", "RMM") if method in settings}
+    found = margin_machines(K, y, margins)
     if "Sigma-SVM" in settings:
         found["Sigma-SVM"] = _sigma(K, y, settings["Sigma-SVM"])
     if "KLDA" in settings:
@@ -159,7 +160,7 @@ def _fitted(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
     return found
 
 
-def _margins(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
+def margin_machines(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
     """SVM, settings (C,), and RMM, settings (C, share): the bound is 1 + share (θ - 1), θ the SVM's.
 
     Costs rise, and each machine starts from one solved before. Where no multiplier is at its cap C, the

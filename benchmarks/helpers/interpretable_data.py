@@ -24,7 +24,7 @@ from polyopt import datasets
 from polyopt.datasets import DatasetUnavailable
 from polyopt.datasets.loading import cache_folder, read_npz, retrieve
 
-__all__ = ["ROWS", "SETS", "PublicSet", "load_set"]
+__all__ = ["ROWS", "SETS", "PublicSet", "drawn_rows", "framed", "load_set"]
 
 ROWS = 14_000
 """Rows of a set at most; seven in ten of them train."""
@@ -111,13 +111,22 @@ def load_set(name: str) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """
     this = SETS[name]
     X, y = _messages() if this.kind == "text" else _table(this)
-    drawn = _drawn(y)
+    drawn = drawn_rows(y)
     return X.iloc[drawn].reset_index(drop=True), y[drawn]
 
 
 def _table(this: PublicSet) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """All rows of a set of numbers, with its categories."""
-    X, labels, names = _arrays(this.source)
+    return framed(this, *_arrays(this.source))
+
+
+def framed(
+    this: PublicSet,
+    X: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    names: tuple[str, ...] | None = None,
+) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """A frame of the columns of an array, categories as words, and labels 0 and 1."""
     frame = pd.DataFrame(X, columns=list(names or (f"x{i}" for i in range(1, X.shape[1] + 1))), dtype=float)
     for column, words in this.words.items():
         frame[column] = _category(frame[column], words.split())
@@ -182,7 +191,7 @@ def _messages() -> tuple[pd.DataFrame, NDArray[np.int64]]:
     return pd.DataFrame({TEXT: [text for _, _, text in parts]}), y
 
 
-def _drawn(y: NDArray[np.int64]) -> NDArray[np.intp]:
+def drawn_rows(y: NDArray[np.int64]) -> NDArray[np.intp]:
     """All rows in their order, or a stratified part of ROWS of them."""
     if len(y) <= ROWS:
         return np.arange(len(y))

@@ -212,11 +212,11 @@ def _speeds() -> Iterator[tuple[str, ...]]:
         "import and first fit of 300 samples, all machines",
         "scikit-learn's SVC",
         "first_answer",
-        _first_answers,
+        first_answers,
     )
 
 
-def _first_answers(table: pd.DataFrame) -> pd.Series:
+def first_answers(table: pd.DataFrame) -> pd.Series:
     """How many times as long SVC takes as each of our machines."""
     answers = table.set_index("machine")["import and first fit"]
     return answers["SVC"] / answers.drop(["SVC", "LinearSVC", "EBM"], errors="ignore")
@@ -230,11 +230,11 @@ def _portfolio() -> Iterator[tuple[str, ...]]:
         what = {"SVM": "kernel SVM", "predicting": "its predictions"}.get(title)
         if peer and what:
             threads = "one thread" if int(row["threads"]) == 1 else f"{int(row['threads'])} threads"
-            mean, worst = _inverse(table["ratio"][place], 1), _inverse(table["ratio"][place + 1], 2)
+            mean, worst = inverse(table["ratio"][place], 1), inverse(table["ratio"][place + 1], 2)
             yield f"{what}, {cells}, {threads}", peer, mean, worst, "kernel_portfolio"
 
 
-def _inverse(ratio: object, digits: int) -> str:
+def inverse(ratio: object, digits: int) -> str:
     """One by a ratio; where a limit makes it a bound, so is its inverse, of the other kind."""
     text = str(ratio)
     sign = {"<": "> ", ">": "< "}.get(text[0], "")

@@ -51,7 +51,7 @@ def _cells(*machines: str) -> pd.DataFrame:
     return wide.dropna(subset=list(machines))
 
 
-def _adaptive() -> Seen:
+def adaptive() -> Seen:
     rows = _cells("CPM", "AMM")
     words = "; ".join(f"{data}: AMM {errors['AMM']:.2f} %, CPM {errors['CPM']:.2f} %"
                       for data, errors in rows.iterrows())  # fmt: skip
@@ -64,7 +64,7 @@ def _by_the_protocol() -> pd.DataFrame:
     return rows.assign(se=rows["deviation"] / rows["runs"] ** 0.5)
 
 
-def _more_faces() -> Seen:
+def more_faces() -> Seen:
     rows = _by_the_protocol()
     last = rows[rows["steps"] == rows["steps"].max()].set_index("faces")
     errors = last["mean error, %"]
@@ -76,7 +76,7 @@ def _more_faces() -> Seen:
     )
 
 
-def _more_steps() -> Seen:
+def more_steps() -> Seen:
     rows = _by_the_protocol()
     rows = rows[rows["faces"] > 1].sort_values("steps")
     ends = rows.groupby("faces")["mean error, %"].agg(["first", "last"])
@@ -184,13 +184,13 @@ CHAPTER = Chapter(
             "cpm_table",
             _entropy,
         ),
-        Claim("section 5.1", "AMM has larger errors.", "cpm_table", _adaptive),
-        Claim("section 5.2", "For any K > 1 the error falls with T.", "cpm_figure2", _more_steps),
+        Claim("section 5.1", "AMM has larger errors.", "cpm_table", adaptive),
+        Claim("section 5.2", "For any K > 1 the error falls with T.", "cpm_figure2", more_steps),
         Claim(
             "section 5.2",
             "At large T the error falls with K: large K does not overfit.",
             "cpm_figure2",
-            _more_faces,
+            more_faces,
         ),
         Claim(
             "section 5.2",

@@ -92,7 +92,7 @@ def _synthetic() -> Seen:
     return verdict(float(counts["CE"] == 1 and counts["one-norm SVM"] == 2)), f"Support vectors, {figures}."
 
 
-def _parallel() -> Seen:
+def parallel() -> Seen:
     rows = table_of("l0_workers")
     times = rows["times faster by the clock"]
     loaded = " (the machine was at work on other things as well)" if rows["load"].max() > 3.0 else ""
@@ -176,7 +176,7 @@ CHAPTER = Chapter(
             "test_l0_programs.py::test_primal_equals_dual_equals_scipy",
         ),
         Claim("the CE method", "It settles for sub-optimal solutions.", "l0_optimum", _sub_optimal),
-        Claim("wrap-up", "It can be parallelised.", "l0_workers", _parallel),
+        Claim("wrap-up", "It can be parallelised.", "l0_workers", parallel),
         Claim(
             "the CE method",
             "The update takes the 1 - ρ percentile of scores that are minimised.",

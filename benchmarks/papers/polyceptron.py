@@ -45,7 +45,7 @@ def _comparable() -> Seen:
     )
 
 
-def _falls() -> Seen:
+def falls() -> Seen:
     rows = table_of("polyceptron_steps")
     rises = rows[rows["solver"] == "batch"]["E_P rises, % of steps"]
     return verdict(float((rises == 0.0).all())), (
@@ -98,7 +98,7 @@ CHAPTER = Chapter(
             "section 4.3",
             "The Polyceptron criterion falls monotonically with every batch iteration.",
             "polyceptron_steps",
-            _falls,
+            falls,
             "A step moves samples to other faces, where their error is another.",
         ),
         Claim(

@@ -70,7 +70,7 @@ def _matches() -> Seen:
     ), figures + f"{shared(high, of_high)} of 5 to 7."
 
 
-def _stretched() -> Seen:
+def stretched() -> Seen:
     angles = table_of("rmm_figure1")
     svm, rmm = np.ptp(angles["SVM"]), np.ptp(angles["RMM, B = 1"])
     return verdict(float(svm > 1.0 > rmm)), (
@@ -166,7 +166,7 @@ CHAPTER = Chapter(
             "section 2, Figure 1",
             "Scaling an axis changes what the SVM finds; the maximum relative margin stays.",
             "rmm_figure1",
-            _stretched,
+            stretched,
         ),
         Claim(
             "section 3",

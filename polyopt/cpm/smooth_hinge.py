@@ -48,7 +48,7 @@ OPTIONS = Options()
 # Return the step length t that nearly minimises the objective along u − t·moved.
 #   linear, square: the derivative of Σ d_j w_j² by t is linear + t·square.
 #   fall: the derivative of the objective at t = 0, negative.
-_length = kernel(
+step_length = kernel(
     "step_length",
     "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",
     returns="f8",
@@ -128,7 +128,7 @@ def newton(
         length = 0.0
         if slope < 0.0:
             scaled = 2.0 * d * step
-            length = _length(u, change, c, eps, float(scaled @ w), float(scaled @ step), slope)
+            length = step_length(u, change, c, eps, float(scaled @ w), float(scaled @ step), slope)
         w, u = w + length * step, u - length * change
         zone = np.flatnonzero((u > 0.0) & (u < eps))
         if -slope * max(length, 0.0) <= tol and not keep_zone:

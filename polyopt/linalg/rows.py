@@ -57,7 +57,7 @@ class Rows(NamedTuple):
         return sp.csr_array((self.values, self.columns.astype(np.int32), self.starts), shape=shape)
 
 
-def as_rows(X: Matrix) -> Rows:
+def as_rows(X: Matrix, entries_per_call: int = _ENTRIES_PER_CALL) -> Rows:
     """Return samples X (n, m) as rows; a dense X is copied only to pack it or to convert its type.
 
     A dtype other than float32, float64 and uint8 becomes float64.
@@ -70,7 +70,7 @@ def as_rows(X: Matrix) -> Rows:
         X = canonical(X)
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
     X = aligned(X)
-    starts, size = np.zeros(n + 1, dtype=np.int64), max(1, _ENTRIES_PER_CALL // max(m, 1))
+    starts, size = np.zeros(n + 1, dtype=np.int64), max(1, entries_per_call // max(m, 1))
     for first in range(0, n, size):
         n_before, chunk_starts = starts[first], starts[first : first + size + 1]
         count_filled(X[first : first + size], chunk_starts)

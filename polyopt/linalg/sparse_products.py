@@ -72,11 +72,13 @@ class SparseRight:
         return out
 
 
-def multiply_transposed(left: csr_array, right: csr_array, out: NDArray[Any]) -> None:
+def multiply_transposed(
+    left: csr_array, right: csr_array, out: NDArray[Any], max_call_work: float = _MAX_CALL_WORK
+) -> None:
     """Write ``right @ left.T`` into `out`, for few samples in `right` and many in `left` (CSR, same type)."""
     grouped = SparseRight(right)
     work = grouped.work_arrays()
-    step = max(1, int(_MAX_CALL_WORK / (_GROUP * (left.nnz + 1)))) * _GROUP  # whole groups in a call
+    step = max(1, int(max_call_work / (_GROUP * (left.nnz + 1)))) * _GROUP  # whole groups in a call
     for start in range(0, right.shape[0], step):
         stop = min(start + step, right.shape[0])
         grouped.multiply(left, start, stop, out[start:stop], work, transposed=True)

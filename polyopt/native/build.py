@@ -92,8 +92,8 @@ def _complaint(command: list[str]) -> str | None:
     """Compile and link one file for the highest level; returns what is wrong, None if nothing is."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            made = _compile(command, FOLDER / "processor.c", levels()[-1], Path(scratch))
-            _link(command, [made], Path(scratch, "kernels.so"))
+            made = compile_c(command, FOLDER / "processor.c", levels()[-1], Path(scratch))
+            link(command, [made], Path(scratch, "kernels.so"))
         except (OSError, RuntimeError) as error:
             return str(error)
     return None
@@ -110,36 +110,37 @@ def build(folder: Path = LIBRARIES, *, sanitize: bool = False) -> list[Path]:
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(os.cpu_count()) as pool:
         scratch = Path(name)
         objects = {
-            level: [pool.submit(_compile, command, source, level, scratch, sanitize) for source in sources]
+            level: [pool.submit(compile_c, command, source, level, scratch, sanitize) for source in sources]
             for level in levels()
         }
         for level, parts in objects.items():
             library = scratch / f"kernels.{level}.so"
-            _link(command, [part.result() for part in parts], library, sanitize)
+            link(command, [part.result() for part in parts], library, sanitize)
             made.append(folder / library.name)
             shutil.copy(library, f"{made[-1]}.new")  # a process that has loaded the former library keeps it
             os.replace(f"{made[-1]}.new", made[-1])
     return made
 
 
-def _compile(command: list[str], source: Path, level: str, scratch: Path, sanitize: bool = False) -> Path:
+def compile_c(command: list[str], source: Path, level: str, scratch: Path, sanitize: bool = False) -> Path:
     """Compile one file for one level; returns the object file."""
     made = scratch / f"{source.stem}.{level}.o"
     with source.open(encoding="utf-8") as stream:
         unfused = ["-ffp-contract=off"] if stream.readline().strip() == UNFUSED else []
-    extra = [*_target(command, level), *unfused, *(SANITIZERS if sanitize else [])]
+    extra = [*target_flags(command, level), *unfused, *(SANITIZERS if sanitize else [])]
     _run([*command, *FLAGS, *extra, "-c", str(source), "-o", str(made)], scratch)
     return made
 
 
-def _target(command: list[str], level: str) -> list[str]:
+def target_flags(command: list[str], level: str) -> list[str]:
     """Flags of the instruction set."""
     if "ziglang" in command:  # it names processors in its own way, and takes the one at hand unless told
         return ["-mcpu=baseline" if level == "default" else f"-mcpu={level.replace('-', '_')}"]
     return [*_architectures(), *([] if level == "default" else [f"-march={level}"])]
 
 
-def _link(command: list[str], objects: list[Path], library: Path, sanitize: bool = False) -> None:
+def link(command: list[str], objects: list[Path], library: Path, sanitize: bool = False) -> None:
+    """Link object files into a library."""
     names = [] if sanitize or sys.platform == "darwin" else ["-s"]  # without names and lines for debuggers
     extra = [*_architectures(), *names, *(SANITIZERS if sanitize else [])]
     _run([*command, *extra, "-shared", *map(str, objects), "-lm", "-o", str(library)], library.parent)

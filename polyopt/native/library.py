@@ -98,10 +98,14 @@ def _types(types: Mapping[str, str]) -> Types:
     return {letter: [np.dtype(kind) for kind in kinds.split()] for letter, kinds in types.items()}
 
 
-def kernel(name: str, signature: str, *, returns: str | None = None, **types: str) -> Callable[..., Any]:
+def kernel(
+    name: str, signature: str, loaded: Callable[[], Any] = _library, /, *, returns: str | None = None,
+    **types: str,
+) -> Callable[..., Any]:  # fmt: skip
     """The C function of this name as a function of arrays, numbers and structs.
 
     name, signature, returns: as the module says.
+    loaded: returns the library that has the function.
     types: for each type that varies, those that it may be, parted by blanks. The C function is named with
         the structs' types first. A Struct is declared before the kernels that take it.
     """
@@ -114,7 +118,7 @@ def kernel(name: str, signature: str, *, returns: str | None = None, **types: st
         """The C function for these types: of the structs, and one for each letter of `types`."""
         names = [kind.str[1:] for kind in kinds]
         of = dict(zip(types, names[len(names) - len(types) :], strict=True))
-        function = getattr(_library(), "_".join([name, *names]))
+        function = getattr(loaded(), "_".join([name, *names]))
         function.argtypes = [ctypes.c_int64] * len(lengths) + [
             ctypes.c_void_p
             if argument.shape is not None or argument.struct

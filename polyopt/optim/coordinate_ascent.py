@@ -66,7 +66,7 @@ OPTIONS = Options()
 #   pairs (2, r): the active pairs are written here: negatives (pairs[0]), and faces on which their scores are
 #       above `threshold` (pairs[1]).
 #   out (L,): work space.
-_scan = kernel(
+scan = kernel(
     "ascent_scan",
     ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, K); "
     "score_rows: i8 (n); threshold: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); "
@@ -78,7 +78,7 @@ _scan = kernel(
 
 # Maximise the dual in each multiplier of the samples in `order`, one sample after another. A positive has one
 # multiplier, on the face to which it is assigned. U and alpha are updated. work (2, L): zeros at first.
-_sweep = kernel(
+sweep = kernel(
     "ascent_sweep",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n, K); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
     "U!: W (w, L); alpha!: f8 (n, K); work!: W (two, L)",
@@ -134,7 +134,7 @@ def climb_face(
     A multiplier at a bound is dropped (shrinking) if its gradient points outwards by more than the largest
     projected gradient of the previous pass; it is checked again before the climb ends.
     """
-    copies, slope = _copies(rows, chosen), np.array([np.inf])
+    copies, slope = copied_rows(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
     n_passes, per_call = 0, max(1, entries_per_call // (len(copies.values) + 1))  # passes of a call
     while n_passes < passes:
@@ -148,7 +148,7 @@ def climb_face(
     return n_passes
 
 
-def _copies(rows: Rows, chosen: Integers) -> Rows:
+def copied_rows(rows: Rows, chosen: Integers) -> Rows:
     """Return copies of the chosen rows."""
     if rows.shared:  # dense rows, with one list of columns
         entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
@@ -251,7 +251,7 @@ class FaceAscent:
         for _ in range(times):
             order = self._rng.permutation(samples)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
-                _sweep(
+                sweep(
                     *self._arrays, self._scale, self._y, self._caps, self._squares,
                     order[first:last], self.assignment, U, self.alpha, work,
                 )  # fmt: skip
@@ -359,7 +359,7 @@ class FaceAscent:
         out, threshold = np.empty_like(U[0]), -1.0 - OPTIONS.margin_band
         self.loss_on_negatives[faces] = 0.0
         for first, last in stretches(n, self._rows, U.shape[1], OPTIONS.scan_rows):
-            n_pairs = _scan(
+            n_pairs = scan(
                 *self._arrays, self._scale, U, faces, first, last, self._y, self._caps,
                 self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
             )  # fmt: skip

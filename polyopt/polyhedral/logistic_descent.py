@@ -60,7 +60,7 @@ _SAMPLES = (
 # (3,): pairs stored, position of the next pair, and 1 once the descent has ended. steps and bends (p, v) are
 # the stored steps and gradient differences, products (p,) their inner products. shares and room are work
 # space.
-_descend = kernel(
+descend_faces = kernel(
     "descend_faces",
     "v!: f8 (v); g!: f8 (v); value!: f8 (o); counts!: i8 (h); steps!: f8 (p, v); bends!: f8 (p, v); "
     f"products!: f8 (p); shares!: f8 (p); room!: f8 (h, v); values!: f8 (b); {_SAMPLES}; tol: f8",
@@ -108,13 +108,13 @@ def lbfgs(
     products, shares = np.empty((2, pairs))
     room = np.empty((3, size))
     state = (v, gradient, value, counts, steps, gradient_differences, products, shares, room)
-    samples = _samples(problem)
+    samples = sample_arrays(problem)
     max_steps_per_call = max(1, int(OPTIONS.products_per_call / (len(problem.y) * size + 1)))
     iterations, values = 0, np.empty(min(max_steps_per_call, max_iter))
     try:
         while iterations < max_iter:
             values_left = values[: max_iter - iterations]
-            made = _descend(*state, values_left, *samples, problem.owners.count_minus, softness, tol)
+            made = descend_faces(*state, values_left, *samples, problem.owners.count_minus, softness, tol)
             iterations += made
             if report is not None:
                 for objective in values[:made].tolist():
@@ -126,7 +126,7 @@ def lbfgs(
     return units.unscaled(v.reshape(W.shape)), iterations
 
 
-def _samples(problem: FaceLoss) -> tuple[Array, ...]:
+def sample_arrays(problem: FaceLoss) -> tuple[Array, ...]:
     """Return the kernels' arguments `_SAMPLES`, from `columns` to the work arrays."""
     arrays = problem.X.T, problem.y, problem.c, problem.entries
     contiguous = (np.ascontiguousarray(values, dtype=float) for values in arrays)

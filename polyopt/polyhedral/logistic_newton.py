@@ -45,7 +45,7 @@ from polyopt.polyhedral.logistic_loss import EntryPenalty, FaceLoss, Mask, short
 # Block coordinate descent in the model: `sweeps` passes over the groups, updating v and the gradient r of the
 # smooth part at v. The entries of group g are members[begins[g]:ends[g]]; up and down are thresholds of
 # entries, prices are τ or 0, steep are the largest eigenvalues of the groups' blocks of H. cut: work space.
-_sweep = kernel(
+sweep_groups = kernel(
     "sweep_groups",
     "H: f8 (v, v); r!: f8 (v); v!: f8 (v); begins: i8 (g); ends: i8 (g); members: i8 (v); up: f8 (v); "
     "down: f8 (v); prices: f8 (g); steep: f8 (g); cut!: f8 (v); sweeps: i8",
@@ -285,7 +285,7 @@ def minimise_model(
             size *= 0.5
         if model_gap(penalty, v, r, ridges) <= tol:
             break
-        _sweep(
+        sweep_groups(
             H, r, v, ends - counts, ends, members, penalty.up, penalty.down, norm_weights, curvatures, work,
             OPTIONS.sweeps,
         )  # fmt: skip

@@ -62,16 +62,16 @@ class Sweep(Struct):
 
 
 # Algorithm 2: each misclassified sample, in `order`, adds step * c * y * x̃ to the face of its cell.
-_pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
+online_pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
 
 # Algorithm 1: the part of an iteration for samples `first` to `last` - 1. The first call of an iteration adds
 # step times the previous update (m+1, L) to the faces, and clears the update. Then every misclassified sample
 # adds c * y * x̃ to the update of the face of its cell. The last call adds the update's norms to the tally.
 # After an update of zeros the tally and the sizes are those of the faces as they were.
-_iterate = kernel("polyceptron_iterate", "sweep: Sweep; first: i8; last: i8; step: f8; update!: f8 (r, L)")
+batch_pass = kernel("polyceptron_iterate", "sweep: Sweep; first: i8; last: i8; step: f8; update!: f8 (r, L)")
 
 
-class _Sweeps:
+class Sweeps:
     """The faces of a run, in the form that the compiled sweeps change: W (m+1, L), padded columns."""
 
     def __init__(self, W: Vector):
@@ -96,7 +96,7 @@ class _Sweeps:
         """
         _clear(sweep)
         for first, last in calls:
-            _iterate(sweep, first, last, step, update)
+            batch_pass(sweep, first, last, step, update)
 
 
 def solve_batch(
@@ -113,7 +113,7 @@ def solve_batch(
     """
     at_least("threshold", threshold, 0.0)
     _check(step, patience, max_iter)
-    rows, state = as_rows(X), _Sweeps(W)
+    rows, state = as_rows(X), Sweeps(W)
     sweep, update = state.sweep(rows, y, c), np.zeros_like(state.W)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
@@ -149,7 +149,7 @@ def solve_online(
     return _run("online", "pass", numbers, run_pass, machine, sweep, pocket, patience, Clock(time_limit))
 
 
-class OnlinePolyceptron(_Sweeps):
+class OnlinePolyceptron(Sweeps):
     """The state of Algorithm 2 between passes: the faces W (K, m+1), the step η, and the random generator.
 
     history: records of the chunks of a stream (``Polyceptron.partial_fit``).
@@ -172,7 +172,7 @@ class OnlinePolyceptron(_Sweeps):
         order = self.rng.permutation(samples)
         _clear(sweep)
         for first, last in stretches(len(order), rows, self.W.shape[1]):
-            _pass(sweep, order[first:last], self.step)
+            online_pass(sweep, order[first:last], self.step)
         _, mistakes, _ = sweep.tally.tolist()
         return mistakes
 
@@ -190,7 +190,7 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
 
 def _run(
     name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]],
-    state: _Sweeps, sweep: Sweep, pocket: bool, patience: int | None, clock: Clock,
+    state: Sweeps, sweep: Sweep, pocket: bool, patience: int | None, clock: Clock,
 ) -> Solution:  # fmt: skip
     """Repeat `run_pass` until it has converged or a limit is reached.
 

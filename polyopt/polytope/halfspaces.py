@@ -240,7 +240,7 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
             return _Optimum(np.inf, np.zeros(len(cost)), np.zeros(len(A)))
         if found.x is not None:
             multipliers = -found.ineqlin.marginals
-            if _is_optimum(unit, A, limits, found.x, multipliers):
+            if is_optimum(unit, A, limits, found.x, multipliers):
                 return _Optimum(float(cost @ found.x), found.x, multipliers)
     raise RuntimeError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
@@ -248,7 +248,7 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     )
 
 
-def _is_optimum(cost: Array, A: Array, limits: Array, x: Array, y: Array) -> bool:
+def is_optimum(cost: Array, A: Array, limits: Array, x: Array, y: Array) -> bool:
     """True if the point x and the multipliers y are feasible and have no gap."""
     primal_residual = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
     dual_residual = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))

@@ -18,7 +18,8 @@ from formulations.language.solution import Status
 LONG = 1e9
 
 
-def test_a_clock_counts_down():
+def test_clock_counts_down():
+    """A clock with a limit has time left or is over; one without has no limit."""
     clock = Clock(LONG)
     assert not clock.is_over
     assert clock.left < LONG
@@ -34,7 +35,8 @@ def test_a_clock_counts_down():
     assert free.part(0.5).left is None
 
 
-def test_all_clocks_within_a_stopped_one_are_over():
+def test_clocks_within_stopped_one_are_over():
+    """Stopping one ends the running clock and what is started within it, and no clock before it."""
     before = Clock()
     with running(Clock()) as whole:
         clock, limited = Clock(), Clock(LONG)
@@ -50,7 +52,8 @@ def test_all_clocks_within_a_stopped_one_are_over():
     assert current_clock() is None
 
 
-def test_a_part_ends_no_later_than_the_whole():
+def test_part_ends_within_whole():
+    """A clock within another one ends no later than that one."""
     with running(Clock(0.0)), running(Clock(LONG)) as part:
         assert part.is_over
         assert not part.is_stopped
@@ -61,6 +64,7 @@ def test_a_part_ends_no_later_than_the_whole():
 
 
 def test_another_process_has_the_same_deadline():
+    """A pickled clock keeps its end and its stop."""
     with running(Clock(LONG)) as clock:
         far = pickle.loads(pickle.dumps(clock))
         assert not far.is_over
@@ -70,7 +74,8 @@ def test_another_process_has_the_same_deadline():
     assert pickle.loads(pickle.dumps(Clock())).left is None
 
 
-def test_a_thread_takes_a_clock_with_it():
+def test_thread_has_clock_of_its_caller():
+    """A thread runs within a clock only if it is given one."""
     found = []
 
     def work(clock):
@@ -86,12 +91,14 @@ def test_a_thread_takes_a_clock_with_it():
     assert found == [True]
 
 
-def test_a_clock_takes_a_limit_and_nothing_else():
+def test_clock_refuses_bad_limits():
+    """A negative limit is named."""
     with pytest.raises(ValueError, match="time_limit"):
         Clock(-1.0)
 
 
-def test_an_interrupted_loop_stops_the_clocks_around_it():
+def test_interruption_stops_outer_clocks():
+    """Ctrl-C within a loop ends the loops around it too."""
     assert interrupted() is Status.INTERRUPTED  # there are none
     with running(Clock()) as whole, running(Clock(LONG)):
         assert interrupted() is Status.INTERRUPTED

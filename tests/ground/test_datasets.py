@@ -22,6 +22,35 @@ from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, loading
 from polyopt.datasets.loading import Parts, read_npz, write_npz
 from polyopt.datasets.named_sets import ENTRIES
 
+
+@pytest.fixture
+def no_data(monkeypatch, tmp_path):
+    """An empty cache, an empty local folder, which is given, and no internet."""
+
+    def offline(*args, **kwargs):
+        raise URLError("no internet")
+
+    monkeypatch.setenv("POLYOPT_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(loading, "retrieve", offline)
+    monkeypatch.setattr("sklearn.datasets.fetch_covtype", offline)
+    return tmp_path
+
+
+@pytest.fixture
+def australian(no_data, monkeypatch):
+    """Let the publisher of "australian" send what is given; return the folders that he filled."""
+
+    def publish(X, y):
+        folders = []
+        monkeypatch.setitem(
+            loading.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y)
+        )
+        return folders
+
+    return publish
+
+
 # --- built-in sets -------------------------------------------------------------------------------
 
 # Published figures, and a row that pins the order of rows and columns.
@@ -37,8 +66,8 @@ BUILT_IN = {
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_built_in_set_has_the_published_figures(name, monkeypatch):
-    monkeypatch.setattr(loading, "FETCHERS", dict.fromkeys(loading.FETCHERS))  # nothing may be downloaded
+def test_built_in_set_has_published_figures(name, no_data):
+    """Shape, types, classes, names and licence of a set in the package, without the internet."""
     n, m, counts, first = BUILT_IN[name]
     data = datasets.load(name)
     assert data.X.shape == (n, m)
@@ -52,14 +81,16 @@ def test_built_in_set_has_the_published_figures(name, monkeypatch):
     assert "Source: " in data.description
 
 
-def test_wbc_and_wdbc_code_malignant_the_other_way_round():
+def test_malignant_is_coded_as_published():
+    """wbc and wdbc number their classes the other way round."""
     for name, malignant in (("wbc", 239), ("wdbc", 212)):
         data = datasets.load(name)
         code = data.target_names.index("malignant")
         assert (data.y == code).sum() == malignant
 
 
-def test_catalogue_agrees_with_itself_and_with_the_fetchers():
+def test_catalogue_agrees_with_fetchers():
+    """The sets that can be fetched have an address, figures that add up and, but covtype, file names."""
     frame = datasets.catalogue()
     assert tuple(frame.index) == datasets.names()
     assert set(frame.index[frame["kept"] == "fetched"]) == set(loading.FETCHERS)
@@ -73,7 +104,8 @@ def test_catalogue_agrees_with_itself_and_with_the_fetchers():
         assert bool(entry.downloads) == (entry.name in set(loading.FETCHERS) - {"covtype"})
 
 
-def test_unknown_name_is_refused_with_a_suggestion():
+def test_unknown_name_has_a_suggestion():
+    """A misspelt name is refused with the nearest known one."""
     with pytest.raises(
         ValueError, match=r"name='ionosfere' is not a known data set. Did you mean 'ionosphere'\?"
     ):
@@ -83,7 +115,8 @@ def test_unknown_name_is_refused_with_a_suggestion():
 # --- Dataset -------------------------------------------------------------------------------------
 
 
-def test_split_keeps_class_shares_and_rows_together():
+def test_split_keeps_class_shares():
+    """A split is stratified, keeps rows with their labels, and follows its seed."""
     y = np.repeat([0, 1], [90, 30])
     data = Dataset("d", np.arange(120.0)[:, None], y, ("a", "b"))
     X_train, X_test, y_train, y_test = data.split(test_size=0.2, random_state=0)
@@ -95,7 +128,8 @@ def test_split_keeps_class_shares_and_rows_together():
     assert len(y_train) == 96
 
 
-def test_split_gives_the_published_parts():
+def test_split_gives_published_parts():
+    """A set that is published in two parts is split into these."""
     parts = np.zeros((3, 2)), np.array([0, 1, 1]), np.ones((1, 2)), np.array([0])
     data = Dataset("d", parts[0], parts[1], ("a", "b"), X_test=parts[2], y_test=parts[3])
     X_train, X_test, y_train, y_test = data.split(test_size=0.9, random_state=3)
@@ -116,7 +150,8 @@ def test_split_gives_the_published_parts():
         ({"X_test": np.zeros((2, 2)), "y_test": np.zeros(1)}, "X_test must be"),
     ],
 )
-def test_dataset_refuses_parts_that_do_not_fit(arguments, message):
+def test_unfit_parts_are_refused(arguments, message):
+    """Shapes and names that contradict each other are named."""
     fitting = {"name": "d", "X": np.zeros((2, 2)), "y": np.array([0, 1]), "target_names": ("a", "b")}
     with pytest.raises(ValueError, match=message):
         Dataset(**(fitting | arguments))
@@ -125,22 +160,9 @@ def test_dataset_refuses_parts_that_do_not_fit(arguments, message):
 # --- sets that are fetched -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_data(monkeypatch, tmp_path):
-    """An empty cache, no local folder, and no internet."""
-
-    def offline(*args, **kwargs):
-        raise URLError("no internet")
-
-    monkeypatch.delenv("POLYOPT_DATA", raising=False)
-    monkeypatch.setattr(loading, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(loading, "retrieve", offline)
-    monkeypatch.setattr("sklearn.datasets.fetch_covtype", offline)
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", loading.FETCHERS)
-def test_offline_the_message_says_how_to_get_it(name, no_data):
+def test_offline_message_says_the_remedy(name, no_data):
+    """Without the internet the error names the address and the local file, and nothing is left behind."""
     with pytest.raises(DatasetUnavailable) as caught:
         datasets.load(name)
     message = str(caught.value)
@@ -149,11 +171,11 @@ def test_offline_the_message_says_how_to_get_it(name, no_data):
     assert ENTRIES[name].url in message
     assert f"POLYOPT_DATA to a folder that holds {name}.npz" in message
     assert isinstance(caught.value, OSError)
-    assert list(no_data.iterdir()) == []  # no half-written cache
+    assert list(no_data.iterdir()) == []
 
 
-def test_local_folder_dense_flat_and_with_a_test_part(no_data, monkeypatch):
-    monkeypatch.setenv("POLYOPT_DATA", str(no_data))
+def test_local_file_has_dense_samples(no_data):
+    """Features become float64, images rows of bytes, and a test part stays one."""
     X = np.arange(5 * 14, dtype=np.int16).reshape(5, 14)
     np.savez(no_data / "australian.npz", X=X, y=np.array([1, -1, 1, 1, -1], dtype=np.int8))
     data = datasets.load("australian")
@@ -176,8 +198,8 @@ def test_local_folder_dense_flat_and_with_a_test_part(no_data, monkeypatch):
     assert data.feature_names[29] == "pixel_1_1"
 
 
-def test_local_folder_sparse_and_under_its_other_name(no_data, monkeypatch):
-    monkeypatch.setenv("POLYOPT_DATA", str(no_data))
+def test_local_file_has_sparse_samples(no_data):
+    """The parts of CSR matrices are read, of a file under its other name too."""
     train, test = (sparse.random(n, 123, 0.1, "csr", random_state=n) for n in (7, 3))
     arrays = {}
     for X, part in ((train, "train"), (test, "test")):
@@ -214,53 +236,54 @@ def test_local_folder_sparse_and_under_its_other_name(no_data, monkeypatch):
         ),
     ],
 )
-def test_a_broken_local_file_is_named(no_data, monkeypatch, arrays, problem):
-    monkeypatch.setenv("POLYOPT_DATA", str(no_data))
+def test_broken_local_file_is_named(no_data, arrays, problem):
+    """A file whose arrays do not fit is refused with its name and the fault."""
     np.savez(no_data / "australian.npz", **arrays)
     with pytest.raises(DataFileError, match=rf"australian.npz: .*{problem}"):
         datasets.load("australian")
 
 
-def test_no_archive_and_no_folder_are_refused(no_data, monkeypatch):
-    monkeypatch.setenv("POLYOPT_DATA", str(no_data))
+def test_no_archive_is_refused(no_data):
+    """A file that is not an archive is named."""
     (no_data / "australian.npz").write_bytes(b"not a zip file")
     with pytest.raises(DataFileError, match="not a readable"):
         datasets.load("australian")
+
+
+def test_absent_folder_is_refused(no_data, monkeypatch):
+    """POLYOPT_DATA must be a folder."""
     monkeypatch.setenv("POLYOPT_DATA", str(no_data / "nowhere"))
     with pytest.raises(NotADirectoryError, match="POLYOPT_DATA"):
         datasets.load("australian")
 
 
-def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
-    calls = []
+def test_download_is_kept(no_data, australian):
+    """A second look reads the cache, and the folder of the download is gone."""
     X = np.random.default_rng(0).random((690, 14))
     y = np.repeat([-1, 1], [383, 307])
-
-    def fetch(folder: Path) -> Parts:
-        calls.append(folder)
-        return Parts(X, y)
-
-    monkeypatch.setitem(loading.FETCHERS, "australian", fetch)
-    first, second = datasets.load("australian"), datasets.load("australian")
-    assert len(calls) == 1
-    assert not calls[0].exists()
-    assert np.array_equal(first.X, second.X)
-    assert np.array_equal(first.y, second.y)
-    assert [path.name for path in (no_data / "cache").iterdir()] == ["australian.npz"]
+    folders = australian(X, y)
+    for _ in range(2):
+        data = datasets.load("australian")
+        assert np.array_equal(data.X, X)
+        assert np.array_equal(data.y, y)
+    assert len(folders) == 1
+    assert not folders[0].exists()
+    assert [path.name for path in (no_data / "cache" / "polyopt").iterdir()] == ["australian.npz"]
 
 
 @pytest.mark.parametrize(
     ("shape", "counts"), [((689, 14), (383, 306)), ((690, 13), (383, 307)), ((690, 14), (307, 383))]
 )
-def test_a_download_with_other_figures_is_refused(no_data, monkeypatch, shape, counts):
-    y = np.repeat([-1, 1], counts)
-    monkeypatch.setitem(loading.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
+def test_other_figures_are_refused(no_data, australian, shape, counts):
+    """A download of another shape or other class counts is not that set, and not kept."""
+    australian(np.zeros(shape), np.repeat([-1, 1], counts))
     with pytest.raises(DatasetUnavailable, match="is not that set"):
         datasets.load("australian")
     assert not (no_data / "cache").exists()
 
 
 def test_written_arrays_come_back(tmp_path):
+    """Dense and sparse parts survive the cache's file."""
     X, X_test = np.eye(3), sparse.random(4, 3, 0.5, "csr", random_state=0)
     write_npz(tmp_path / "new" / "set.npz", Parts(X, np.arange(3), X_test, np.arange(4)))
     back = read_npz(tmp_path / "new" / "set.npz")
@@ -336,7 +359,8 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
+def test_fetchers_read_published_files(name, monkeypatch, tmp_path):
+    """Small files in each publisher's format become the arrays that they hold."""
     asked = []
 
     def retrieve(url, folder, digest):
@@ -367,6 +391,8 @@ def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
 
 
 def test_covtype_comes_through_scikit_learn(monkeypatch, tmp_path):
+    """Its download is scikit-learn's own."""
+
     def fetch_covtype(*, data_home, return_X_y):
         assert data_home == str(tmp_path)
         assert return_X_y
@@ -399,8 +425,7 @@ class _Publisher(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def publisher(monkeypatch):
-    for name in ("files", "breaks", "asked"):
-        monkeypatch.setattr(_Publisher, name, {} if name == "files" else [])
+    _Publisher.files, _Publisher.breaks, _Publisher.asked = {}, [], []
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Publisher) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -408,7 +433,8 @@ def publisher(monkeypatch):
         server.shutdown()
 
 
-def test_a_download_is_checked_or_says_that_it_is_not(publisher, tmp_path):
+def test_download_is_checked(publisher, tmp_path):
+    """A digest is compared; a file without one is named in a warning, with its digest."""
     _Publisher.files = {"known": SVMLIGHT, "unknown": SVMLIGHT}
     digest = hashlib.sha256(SVMLIGHT).hexdigest()
     with warnings.catch_warnings():
@@ -423,7 +449,8 @@ def test_a_download_is_checked_or_says_that_it_is_not(publisher, tmp_path):
     assert len(_Publisher.asked) == 2 + 4  # tried again three times
 
 
-def test_sets_without_a_digest_say_so_when_read(no_data, monkeypatch):
+def test_unchecked_sets_say_so(no_data):
+    """A set without a known digest says so in its description and when it is read from the cache."""
     frame = datasets.catalogue()
     checked = frame["checked"]
     assert set(frame.index[checked == "in the package"]) == set(frame.index[frame["kept"] == "built in"])
@@ -433,10 +460,11 @@ def test_sets_without_a_digest_say_so_when_read(no_data, monkeypatch):
     assert len(unchecked) == 12
     for entry in ENTRIES.values():
         assert ("cannot be checked" in entry.description) == (entry.name in unchecked)
-    (no_data / "cache").mkdir()
+    cache = no_data / "cache" / "polyopt"
+    cache.mkdir(parents=True)
     for name, expected in (("australian", 1), ("covtype", 0)):
         m = ENTRIES[name].n_features
-        np.savez(no_data / "cache" / f"{name}.npz", X=np.zeros((2, m)), y=np.array([1, 2]))
+        np.savez(cache / f"{name}.npz", X=np.zeros((2, m)), y=np.array([1, 2]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             datasets.load(name)
@@ -445,7 +473,8 @@ def test_sets_without_a_digest_say_so_when_read(no_data, monkeypatch):
         assert all("read from the cache; it could not be checked" in text for text in said)
 
 
-def test_a_broken_download_is_repeated(publisher, tmp_path):
+def test_broken_download_is_repeated(publisher, tmp_path):
+    """A connection that breaks twice costs two more requests, and a file that is there costs none."""
     content = np.random.default_rng(0).bytes(100_000)
     _Publisher.files, _Publisher.breaks = {"set.gz": content}, [30_000, 20_000]
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -455,18 +484,18 @@ def test_a_broken_download_is_repeated(publisher, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["set.gz"]
 
 
-def test_an_unwritable_cache_costs_only_a_warning(no_data, monkeypatch):
+def test_unwritable_cache_costs_a_warning(no_data, australian):
+    """The set is loaded though it cannot be kept."""
     (no_data / "cache").write_text("a file where the folder should be")
-    X, y = np.zeros((690, 14)), np.repeat([-1, 1], [383, 307])
-    folders = []
-    monkeypatch.setitem(loading.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
+    folders = australian(np.zeros((690, 14)), np.repeat([-1, 1], [383, 307]))
     with pytest.warns(UserWarning, match="cannot be kept"):
         assert datasets.load("australian").X.shape == (690, 14)
     assert not folders[0].exists()
 
 
 @pytest.mark.skipif(not os.environ.get("POLYOPT_DATA"), reason="POLYOPT_DATA is not set")
-def test_every_file_in_the_local_folder_loads():
+def test_every_local_file_loads():
+    """Each file of POLYOPT_DATA has the published figures of its set."""
     folder = Path(os.environ["POLYOPT_DATA"])
     kept = {file: entry for entry in ENTRIES.values() for file in entry.files}
     for path in sorted(folder.glob("*.npz")):

@@ -1,9 +1,6 @@
 """Files are replaced whole or not at all, whatever ends the writing."""
 
-from __future__ import annotations
-
 import errno
-import io
 import os
 import resource
 import signal
@@ -24,7 +21,8 @@ def only(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_was_written_is_there_alone(tmp_path):
+def test_written_file_is_alone(tmp_path):
+    """The new content is in place, without temporary files beside it."""
     path = tmp_path / "a.txt"
     files.write_text(path, "grün\r\n")
     assert path.read_bytes() == "grün\r\n".encode()
@@ -32,7 +30,8 @@ def test_what_was_written_is_there_alone(tmp_path):
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError, MemoryError, SystemExit])
-def test_whatever_ends_the_block_the_old_file_is_whole(tmp_path, end):
+def test_failed_write_keeps_old_file(tmp_path, end):
+    """Any exception in the block leaves the old content, and no temporary file."""
     path = tmp_path / "a"
     path.write_text("old")
 
@@ -47,7 +46,7 @@ def test_whatever_ends_the_block_the_old_file_is_whole(tmp_path, end):
     assert only(tmp_path) == ["a"]
 
 
-def test_a_real_limit_of_the_system_leaves_the_old_file(tmp_path):
+def test_full_disk_keeps_old_file(tmp_path):
     """As a disk of 100 kB: the system itself refuses to write on."""
     path = tmp_path / "set.npz"
     path.write_bytes(b"old")
@@ -65,7 +64,8 @@ def test_a_real_limit_of_the_system_leaves_the_old_file(tmp_path):
     assert only(tmp_path) == ["set.npz"]
 
 
-def test_permissions_are_kept_and_new_ones_follow_the_umask(tmp_path):
+def test_permissions_are_kept(tmp_path):
+    """An old file keeps its mode, and a new one has that of the umask."""
     path = tmp_path / "a"
     path.write_text("old")
     path.chmod(0o640)
@@ -76,7 +76,8 @@ def test_permissions_are_kept_and_new_ones_follow_the_umask(tmp_path):
     assert (tmp_path / "b").stat().st_mode == (tmp_path / "made").stat().st_mode
 
 
-def test_a_link_keeps_pointing_where_it_did(tmp_path):
+def test_link_keeps_its_target(tmp_path):
+    """The file behind a symbolic link is replaced."""
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "a", tmp_path / "link"
     target.write_text("old")
@@ -91,7 +92,8 @@ def test_a_link_keeps_pointing_where_it_did(tmp_path):
     assert (tmp_path / "folder" / "b").read_text() == "made"
 
 
-def test_what_is_no_regular_file_is_written_straight(tmp_path):
+def test_pipes_are_written_directly(tmp_path):
+    """A device or pipe is not replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -103,21 +105,22 @@ def test_what_is_no_regular_file_is_written_straight(tmp_path):
     assert only(tmp_path) == ["pipe"]
 
 
-def test_a_dash_is_standard_output(monkeypatch):
-    buffer = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+def test_dash_is_standard_output(capsysbinary):
+    """The content of "-" goes to standard output."""
     files.write_text("-", "out")
-    assert buffer.getvalue() == b"out"
+    assert capsysbinary.readouterr().out == b"out"
 
 
-def test_long_names_and_strange_ones(tmp_path):
+def test_odd_names_are_written(tmp_path):
+    """Names of the greatest length, with line breaks, or of bytes that are no UTF-8."""
     for name in ("x" * 255, "ü" * 127, "new\nline", "[red]", b"\xff.csv".decode("utf-8", "surrogateescape")):
         files.write_text(tmp_path / name, name)
         assert (tmp_path / name).read_bytes() == os.fsencode(name)
     assert len(only(tmp_path)) == 5
 
 
-def test_targets_are_checked_before_the_work(tmp_path):
+def test_targets_are_checked_first(tmp_path):
+    """A target that is the input, a folder, or in no folder is named."""
     data, copy, link = tmp_path / "d.csv", tmp_path / "hard", tmp_path / "soft"
     data.write_text("1,2")
     os.link(data, copy)
@@ -141,7 +144,8 @@ def test_targets_are_checked_before_the_work(tmp_path):
 
 
 @pytest.mark.parametrize("locked", ["file", "folder"])
-def test_write_protection_is_told_at_once(tmp_path, monkeypatch, locked):
+def test_write_protection_is_told_first(tmp_path, monkeypatch, locked):
+    """A protected file or folder is named before it is written."""
     target = tmp_path / "a"
     target.write_text("old")
     refused = target if locked == "file" else tmp_path
@@ -150,7 +154,7 @@ def test_write_protection_is_told_at_once(tmp_path, monkeypatch, locked):
         files.check_target(target, "--out")
 
 
-def test_kills_leave_the_old_file_or_the_new(tmp_path):
+def test_kills_leave_old_or_new_file(tmp_path):
     """Each kill hits another moment of a process that writes without a pause."""
     script = textwrap.dedent("""
         import sys
@@ -192,6 +196,7 @@ def test_kills_leave_the_old_file_or_the_new(tmp_path):
     ],
 )
 def test_control_characters_are_shown(text, shown):
+    """A name in a sentence cannot move the terminal's cursor."""
     assert visible(text) == shown
     assert visible("a\n\x1b", keep="\n") == "a\n\\x1b"
     assert escape(f"<{text}>", quote=False).count("<") == 0

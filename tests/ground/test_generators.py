@@ -1,7 +1,5 @@
 """Generated sets: what they promise, that seeds hold, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.svm import SVC
@@ -12,7 +10,7 @@ MADE = [getattr(datasets, name) for name in datasets.__all__ if name.startswith(
 
 
 @pytest.mark.parametrize("make", MADE)
-def test_a_seed_gives_the_same_data_and_another_seed_other_data(make):
+def test_seed_determines_data(make):
     """A seed gives the same samples of both classes, and another seed others; no samples are refused."""
     first, again, other = (make(n_samples=60, random_state=seed) for seed in (1, 1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
@@ -25,7 +23,8 @@ def test_a_seed_gives_the_same_data_and_another_seed_other_data(make):
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, 3.0])
 @pytest.mark.parametrize(("m", "K"), [(1, 1), (1, 2), (2, 7), (50, 5)])
-def test_polytope_points_keep_the_margin_on_their_side(m, K, margin):
+def test_polytope_points_keep_margin(m, K, margin):
+    """Every point is on its side of the polytope by the margin."""
     X, y, W, b = datasets.make_polytope(400, m, K, margin=margin, random_state=0)
     assert (W.shape, b.shape, X.shape) == ((K, m), (K,), (400, m))
     assert np.allclose(np.linalg.norm(W, axis=1), 1.0, atol=1e-14)
@@ -48,35 +47,41 @@ def test_every_face_of_the_polytope_is_needed(m, K):
         assert (W[others] @ touch + b[others] > 1e-9).all()
 
 
-def test_noise_flips_exactly_its_share():
+def test_noise_flips_its_share():
+    """The number of wrong labels is the share asked for."""
     clean = datasets.make_polytope(200, 3, 4, random_state=2)
     noisy = datasets.make_polytope(200, 3, 4, noise=0.13, random_state=2)
     assert (clean[1] != noisy[1]).sum() == 26
     assert all(np.array_equal(clean[i], noisy[i]) for i in (0, 2, 3))
 
 
-def test_the_faces_do_not_depend_on_how_many_points_are_drawn():
+def test_faces_do_not_depend_on_count():
+    """One seed has one polytope, however many points are drawn."""
     few, many = (datasets.make_polytope(n, 3, 4, random_state=2) for n in (10, 1000))
     assert np.array_equal(few[2], many[2])
     assert np.array_equal(few[3], many[3])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "arguments", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
-        ({"n_features": 0}, "n_features must be an integer of at least 1"),
-        ({"n_faces": 0}, "n_faces must be an integer of at least 1"),
-        ({"n_samples": 10.5}, "n_samples must be an integer"),
-        ({"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
-        ({"margin": -0.1}, "margin must be"),
-        ({"margin": np.nan}, "margin must be"),
-        ({"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
+        (datasets.make_polytope, {"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
+        (datasets.make_polytope, {"n_features": 0}, "n_features must be an integer of at least 1"),
+        (datasets.make_polytope, {"n_faces": 0}, "n_faces must be an integer of at least 1"),
+        (datasets.make_polytope, {"n_samples": 10.5}, "n_samples must be an integer"),
+        (datasets.make_polytope, {"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
+        (datasets.make_polytope, {"margin": -0.1}, "margin must be"),
+        (datasets.make_polytope, {"margin": np.nan}, "margin must be"),
+        (datasets.make_polytope, {"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
+        (datasets.make_two_lines, {"n_samples": 3}, "n_samples"),
+        (datasets.make_two_lines, {"scale": 0.0}, "scale"),
+        (datasets.make_two_lines, {"scale": np.inf}, "scale"),
     ],
 )
-def test_polytope_refuses_bad_arguments(arguments, message):
+def test_bad_arguments_are_refused(make, arguments, message):
+    """Each bad argument is named."""
     with pytest.raises(ValueError, match=message):
-        datasets.make_polytope(**arguments)
+        make(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,7 @@ def test_polytope_refuses_bad_arguments(arguments, message):
     [(datasets.make_polyceptron1, 1, 10, 3), (datasets.make_polyceptron2, 2, 20, 4)],
 )
 def test_polyceptron_labels_follow_its_faces(make, which, m, K):
+    """A point is positive if no face's score is negative."""
     X, y = make(random_state=0)
     W, b = datasets.polyceptron_faces(which)
     assert (X.shape, W.shape, b.shape) == ((1000, m), (K, m), (K,))
@@ -94,6 +100,7 @@ def test_polyceptron_labels_follow_its_faces(make, which, m, K):
 
 
 def test_polyceptron_faces_as_printed():
+    """The faces are those printed, a copy of which is returned."""
     W, b = datasets.polyceptron_faces(1)
     assert b.tolist() == [1, 1, 0.5]
     assert W[1].tolist() == [1, -1] * 5
@@ -110,6 +117,7 @@ def test_polyceptron_faces_as_printed():
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 10.0])
 def test_two_lines_have_their_two_known_answers(scale):
+    """The largest margin is between the near ends; at B = 1 every point is on its label."""
     X, y = datasets.make_two_lines(40, scale=scale, random_state=3)
     # Relative margin with B = 1: the only w, b that project every point exactly to its label.
     augmented = np.column_stack([X, np.ones(40)])
@@ -124,15 +132,10 @@ def test_two_lines_have_their_two_known_answers(scale):
     assert abs(machine.intercept_[0]) < 1e-6
 
 
-def test_two_lines_scale_changes_nothing_but_the_first_axis():
+def test_scale_changes_first_axis_alone():
+    """The second coordinate and the labels do not depend on the scale."""
     X, y = datasets.make_two_lines(20, random_state=1)
     scaled, same = datasets.make_two_lines(20, scale=8.0, random_state=1)
     assert np.array_equal(y, same)
     assert np.array_equal(scaled, X * [8.0, 1.0])
     assert np.allclose(X[:, 1] - X[:, 0], 0.5 * y)
-
-
-@pytest.mark.parametrize("arguments", [{"n_samples": 3}, {"scale": 0.0}, {"scale": np.inf}])
-def test_two_lines_refuses_bad_arguments(arguments):
-    with pytest.raises(ValueError, match=next(iter(arguments))):
-        datasets.make_two_lines(**arguments)

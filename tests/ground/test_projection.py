@@ -1,8 +1,4 @@
-"""The nearest point of a polytope: another method, all active sets, proofs, and points that fail."""
-
-from __future__ import annotations
-
-from itertools import combinations
+"""The nearest point of a polytope: another method, the program, proofs, and points that fail."""
 
 import cvxpy as cp
 import numpy as np
@@ -76,7 +72,8 @@ def by_least_squares(x, W, b, spread, held, low=None, high=None):
     return u
 
 
-def test_agrees_with_non_negative_least_squares_and_is_certified():
+def test_agrees_with_least_squares():
+    """scipy's non-negative least squares gives the same point, which is certified."""
     rng = np.random.default_rng(20)
     ends = dict.fromkeys((Status.SOLVED, Status.INFEASIBLE), 0)
     for _ in range(200):
@@ -117,7 +114,7 @@ def program_of(x, W, b, spread, held, low, high):
     )
 
 
-def test_agrees_with_the_program_and_its_multipliers():
+def test_agrees_with_program_and_multipliers():
     """What is returned meets the program's own optimality conditions, in the units of its rows."""
     rng = np.random.default_rng(3)
     for _ in range(6):
@@ -137,31 +134,9 @@ def test_agrees_with_the_program_and_its_multipliers():
         assert found.objective == pytest.approx(program.solve().objective, rel=1e-7, abs=1e-9)
 
 
-def test_the_least_over_all_active_sets():
-    rng = np.random.default_rng(8)
-    for _ in range(40):
-        m, K = int(rng.integers(1, 4)), int(rng.integers(1, 6))
-        W, b, x = (
-            rng.integers(-2, 3, (K, m)).astype(float),
-            rng.integers(-3, 2, K) * 1.0,
-            rng.normal(size=m) * 3,
-        )
-        best = np.inf
-        for size in range(min(K, m) + 1):
-            for rows in map(list, combinations(range(K), size)):
-                z = x - np.linalg.pinv(W[rows]) @ (W[rows] @ x + b[rows]) if rows else x
-                if (W @ z + b <= 1e-9).all():
-                    best = min(best, float(np.linalg.norm(z - x)))
-        found = project(x, W, b)
-        if np.isinf(best):
-            assert found.status is Status.INFEASIBLE
-        else:
-            assert np.sqrt(2 * found.objective) == pytest.approx(best, abs=1e-9)
-
-
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 8), K=st.integers(1, 30))
-def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
+def test_degenerate_cones_have_nearest_points(seed, m, K):
     """Every corner has many faces too many, and 0 is in all of them."""
     rng = np.random.default_rng(seed)
     W, b = rng.integers(-1, 2, (K, m)) * 1.0, -1.0 * rng.integers(0, 2, K)
@@ -190,7 +165,8 @@ def test_it_moves_with_the_units(seed):
     assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
 
 
-def test_a_point_inside_stays_where_it_is_to_the_last_digit():
+def test_point_inside_stays():
+    """To the last digit."""
     x = np.array([0.1, 0.2, 0.30000000000000004])
     found = project(x, np.vstack([np.eye(3), -np.eye(3)]), -np.ones(6), spread=[3.0, 0.1, 7.0])
     assert (found["z"] == x).all()
@@ -202,7 +178,8 @@ def test_a_point_inside_stays_where_it_is_to_the_last_digit():
     assert (none.claim, none.primal_value) == (Claim.OPTIMAL, 0.0)
 
 
-def test_held_features_may_empty_the_polytope_which_a_ray_proves():
+def test_ray_proves_empty_section():
+    """Features that are held may empty the set, which a Farkas ray proves."""
     W, b = np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([-1.0, -1.0])
     given = {"held": np.array([True, False])}
     found = project([2.0, 0.0], W, b, **given)
@@ -219,7 +196,8 @@ def test_held_features_may_empty_the_polytope_which_a_ray_proves():
     assert certify([2.0, 0.0], W, b, z=None, face=found["face"], **bounded).claim is Claim.INFEASIBLE
 
 
-def test_a_certificate_believes_nobody():
+def test_false_multipliers_prove_nothing():
+    """A certificate of a moved point or other multipliers is not optimal."""
     rng = np.random.default_rng(4)
     W, b, x = rng.normal(size=(6, 3)), -1.0 - rng.random(6), np.array([4.0, -3.0, 2.0])
     found = project(x, W, b)
@@ -234,7 +212,8 @@ def test_a_certificate_believes_nobody():
     assert certify(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
 
 
-def test_a_sample_beyond_its_bounds_comes_within_them_and_proves_nothing_else():
+def test_sample_beyond_bounds_returns():
+    """Its nearest point is within the bounds, and only these are proven."""
     given = {"low": np.array([1.0, -1.0]), "high": np.array([2.0, 1.0])}
     W, b = np.array([[1.0, 1.0]]), np.array([-1.5])
     found = project([0.0, 3.0], W, b, **given)

@@ -1,49 +1,35 @@
 """Rows of samples for compiled loops: the matrix they were made of, in every form."""
 
-from __future__ import annotations
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formulations.language.types import dense
 from polyopt.linalg.rows import as_rows, stretches
-
-
-def walk(rows, i):
-    begin, end = int(rows.starts[i]), int(rows.starts[i + 1])
-    return rows.values, rows.columns, begin, end, begin if rows.shared else 0
-
-
-def matrix(rng, n, m, dtype, share):
-    X = np.where(rng.random((n, m)) < share, rng.integers(1, 200, (n, m)), 0)
-    return X.astype(dtype)
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 9), share=st.floats(0.0, 1.0))
-def test_rows_of_every_form_hold_the_same_matrix(seed, m, share):
+def test_rows_of_every_form_agree(seed, m, share):
+    """Dense, sparse and narrow rows hold one matrix, whose entries are listed row by row."""
     rng = np.random.default_rng(seed)
-    X = matrix(rng, 5, m, np.float64, share)
-    for form in (
-        X,
-        np.asfortranarray(X),
-        sp.csr_array(X),
-        sp.csc_array(X),
-        X.astype(np.float32),
-        X.astype(np.uint8),
-    ):
-        rows = as_rows(form)
-        back = np.zeros_like(X)
-        for i in range(len(X)):
-            values, columns, begin, end, offset = walk(rows, i)
-            for p in range(begin, end):
-                back[i, columns[p - offset]] += values[p]
+    X = np.where(rng.random((5, m)) < share, rng.integers(1, 200, (5, m)), 0).astype(float)
+    wide, narrow = (X, np.asfortranarray(X), sp.csr_array(X), sp.csc_array(X)), (np.float32, np.uint8)
+    for form in (*wide, *map(X.astype, narrow)):
+        rows, back = as_rows(form), np.zeros_like(X)
+        for i, (begin, end) in enumerate(pairwise(rows.starts)):
+            columns = rows.columns if rows.shared else rows.columns[begin:end]
+            np.add.at(back[i], columns, rows.values[begin:end])
         np.testing.assert_array_equal(back, X)
+        np.testing.assert_array_equal(dense(rows.matrix()), X)
         assert rows.values.dtype == form.dtype
 
 
 def test_full_dense_samples_are_not_copied():
+    """Rows of a C-ordered matrix of doubles are the matrix itself."""
     X = np.random.default_rng(0).normal(size=(7, 5))
     assert np.shares_memory(as_rows(X).values, X)
 

@@ -1,7 +1,5 @@
 """Text files as any program writes them: svmlight, whole or in blocks, and tables; broken lines are named."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 
@@ -52,7 +50,7 @@ def test_both_readers_read_one_format(tmp_path, text, ending):
         assert np.concatenate([part.y for part in parts]).tolist() == [1.0, -1.0, 1.0, -1.0, 1.0]
 
 
-def test_a_machine_of_blocks_names_file_and_line(tmp_path):
+def test_fit_of_blocks_names_the_line(tmp_path):
     """A fit names the file and the line of a block, of an index beyond the number of features too."""
     path = tmp_path / "samples.svm"
     path.write_text("\n".join(LINES))
@@ -76,6 +74,7 @@ def test_a_machine_of_blocks_names_file_and_line(tmp_path):
     ],
 )
 def test_svmlight_legal_files(tmp_path, content, X, y):
+    """Comments, blank lines, tabs, a byte-order mark and a last line without end are read."""
     path = tmp_path / "legal.svm"
     path.write_bytes(content)
     data = read_svmlight(path)
@@ -123,6 +122,7 @@ BROKEN_SVMLIGHT = {
 
 @pytest.mark.parametrize("content", BROKEN_SVMLIGHT)
 def test_svmlight_names_the_broken_line(tmp_path, content):
+    """By its number and its fault."""
     line, problem = BROKEN_SVMLIGHT[content]
     path = tmp_path / "broken.svm"
     path.write_bytes(content)
@@ -139,6 +139,7 @@ def test_svmlight_names_the_broken_line(tmp_path, content):
 
 
 def test_svmlight_n_features_pads_and_limits(tmp_path):
+    """A given width adds columns of 0, and refuses an index beyond it."""
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n-1\n1 3:2\n")
     assert read_svmlight(path, n_features=5).X.shape == (3, 5)
@@ -158,6 +159,7 @@ DECIMALS = st.builds(lambda k, e: float(f"{k}e{e}"), st.integers(1 - 10**15, 10*
 @given(data=st.data(), n=st.integers(1, 12), m=st.integers(1, 8), tabs=st.booleans())
 @settings(max_examples=15, deadline=None)
 def test_svmlight_round_trip(data, n, m, tabs, tmp_path_factory):
+    """scikit-learn's files are read as they were written."""
     values = st.one_of(st.just(0.0), DECIMALS)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
     y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)))
@@ -170,7 +172,8 @@ def test_svmlight_round_trip(data, n, m, tabs, tmp_path_factory):
     assert np.array_equal(read.y, y)
 
 
-def test_svmlight_reads_gzip_and_names_a_torn_one(tmp_path):
+def test_svmlight_reads_gzip_files(tmp_path):
+    """A compressed file is read, and a cut one is named."""
     path = tmp_path / "rows.gz"
     path.write_bytes(gzip.compress(b"1 1:2\n-1 2:1\n"))
     assert read_svmlight(path).X.toarray().tolist() == [[2, 0], [0, 1]]
@@ -186,7 +189,8 @@ def test_svmlight_reads_gzip_and_names_a_torn_one(tmp_path):
 
 
 @pytest.mark.parametrize("read", [read_svmlight, read_csv])
-def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
+def test_missing_file_is_named(read, tmp_path):
+    """By each reader."""
     with pytest.raises(FileNotFoundError, match=r"cannot read '.*nowhere': it does not exist"):
         read(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="it is a folder"):
@@ -221,6 +225,7 @@ def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
     ],
 )
 def test_csv_legal_files(tmp_path, content, target, X, y, names):
+    """Headers, quotes, gaps, line ends and targets of any place are read."""
     path = tmp_path / "table.csv"
     path.write_bytes(content.encode())
     data = read_csv(path, target)
@@ -264,6 +269,7 @@ BROKEN_CSV = {
 
 @pytest.mark.parametrize("content", BROKEN_CSV)
 def test_csv_names_the_broken_line(tmp_path, content):
+    """By its number and its fault."""
     line, problem = BROKEN_CSV[content]
     path = tmp_path / "broken.csv"
     path.write_bytes(content)
@@ -276,6 +282,7 @@ def test_csv_names_the_broken_line(tmp_path, content):
 
 @pytest.mark.parametrize("target", ["nope", 3, -4])
 def test_csv_target_that_is_not_there(tmp_path, target):
+    """An absent target column is named."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c\n1,2,0\n")
     with pytest.raises(ValueError, match=f"target={target!r} is not a column"):
@@ -285,6 +292,7 @@ def test_csv_target_that_is_not_there(tmp_path, target):
 @given(data=st.data(), n=st.integers(1, 8), m=st.integers(1, 5), header=st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_csv_round_trip_is_exact(data, n, m, header, tmp_path_factory):
+    """numpy's files are read to the last bit."""
     values = st.floats(allow_nan=False, allow_infinity=False)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
     path = tmp_path_factory.mktemp("csv") / "round.csv"

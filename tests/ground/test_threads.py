@@ -1,7 +1,5 @@
 """Blocks of work on threads: the same answers, every error, and no more threads than allowed."""
 
-from __future__ import annotations
-
 import os
 import threading
 
@@ -9,50 +7,55 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyopt.base import threads
 from polyopt.base.threads import run_blocks, single_threaded_blas, thread_count
 
 
 @pytest.fixture
-def three(monkeypatch):
+def three(on_threads):
     """Three threads, whatever the machine has."""
-    monkeypatch.setattr(threads, "thread_count", lambda: 3)
+    on_threads(3, least_work=2e7)
 
 
 def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-def test_the_results_are_in_the_order_of_the_blocks(three):
+def test_results_are_in_block_order(three):
+    """Whichever thread computed them."""
     assert run_blocks(lambda block: block * 10, range(50)) == [10 * block for block in range(50)]
     assert run_blocks(lambda block: block, []) == []
 
 
-def test_several_threads_work_at_the_same_time(three):
+def test_threads_work_at_once(three):
+    """Three blocks that wait for each other end."""
     meet = threading.Barrier(3, timeout=60)  # breaks, and raises, unless three are inside at once
     assert len(set(run_blocks(lambda block: (meet.wait(), threading.get_ident())[1], range(3)))) == 3
 
 
 def test_small_work_starts_no_threads(three):
+    """Work below the least one is done by the caller."""
     here = threading.get_ident()
     assert set(run_blocks(lambda block: threading.get_ident(), range(9), cost=1e6)) == {here}
 
 
-def test_the_limits_of_blas_hold():
+def test_blas_limit_holds():
+    """A limit of one thread for BLAS is one for blocks."""
     with threadpool_limits(1):
         here = threading.get_ident()
         assert thread_count() == 1
         assert set(run_blocks(lambda block: threading.get_ident(), range(9))) == {here}
 
 
-def test_a_blas_without_threads_is_no_limit():
+def test_blas_without_threads_is_no_limit():
+    """A library built without threads does not count."""
     pytest.importorskip("scs", reason="its wheels bring such a library")
     with threadpool_limits(2):
         assert thread_count() == min(2, len(os.sched_getaffinity(0)))
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
-def test_what_a_block_raises_comes_through_and_ends_the_rest(three, kind):
+def test_exception_ends_the_rest(three, kind):
+    """It is raised to the caller, and no further block starts."""
     done = []
 
     def function(block):
@@ -67,7 +70,8 @@ def test_what_a_block_raises_comes_through_and_ends_the_rest(three, kind):
     assert blas_threads() == before
 
 
-def test_an_error_in_a_helper_alone_comes_through(three):
+def test_error_of_a_thread_comes_through(three):
+    """Though the caller's own blocks were right."""
     here, turn = threading.get_ident(), threading.Event()
 
     def function(block):
@@ -80,7 +84,8 @@ def test_an_error_in_a_helper_alone_comes_through(three):
         run_blocks(function, range(4))
 
 
-def test_blas_keeps_to_one_thread_in_every_block():
+def test_blas_has_one_thread_in_blocks():
+    """In each thread, and the old limit afterwards."""
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         inside = run_blocks(lambda block: blas_threads(), range(4))
@@ -88,7 +93,8 @@ def test_blas_keeps_to_one_thread_in_every_block():
         assert blas_threads() == before
 
 
-def test_blas_held_for_several_pieces_costs_no_threads(three):
+def test_held_blas_keeps_block_threads(three):
+    """BLAS held to one thread does not hold the blocks."""
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         with single_threaded_blas():
@@ -99,7 +105,8 @@ def test_blas_held_for_several_pieces_costs_no_threads(three):
         assert blas_threads() == before
 
 
-def test_a_block_s_own_blocks_keep_to_its_thread():
+def test_nested_blocks_keep_to_their_thread():
+    """Blocks within a block start no threads."""
     with threadpool_limits(2, user_api="blas"), single_threaded_blas():
         places = run_blocks(
             lambda block: {threading.get_ident(), *run_blocks(lambda _: threading.get_ident(), range(9))},
@@ -108,7 +115,8 @@ def test_a_block_s_own_blocks_keep_to_its_thread():
     assert [len(place) for place in places] == [1, 1]
 
 
-def test_pieces_side_by_side_leave_the_limits_as_they_were():
+def test_overlapping_holds_restore_limits():
+    """Whichever of two ends first."""
     # The second begins while the first is at work, and ends after it.
     first_in, second_in, first_out = (threading.Event() for _ in range(3))
 
@@ -133,7 +141,8 @@ def test_pieces_side_by_side_leave_the_limits_as_they_were():
         assert blas_threads() == before
 
 
-def test_a_block_sees_the_error_state_of_numpy_around_the_call(three):
+def test_blocks_see_numpy_error_state(three):
+    """numpy.errstate around the call holds in all threads."""
     meet = threading.Barrier(3, timeout=60)
 
     def function(block):

@@ -6,7 +6,6 @@ import ctypes
 import tempfile
 from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -22,17 +21,11 @@ def _compiled():
     if command is None:
         pytest.skip("no C compiler")
     with tempfile.TemporaryDirectory() as folder:
-        objects = [build._compile(command, source, library.level(), Path(folder)) for source in SOURCES]
-        build._link(command, objects, Path(folder, "parts.so"))
+        objects = [build.compile_c(command, source, library.level(), Path(folder)) for source in SOURCES]
+        build.link(command, objects, Path(folder, "parts.so"))
         return ctypes.CDLL(str(Path(folder, "parts.so")))
 
 
 def kernel(name, signature, **types):
     """Declare a function of the parts, as polyopt.native.library.kernel does one of the library."""
-    declared = library.kernel(name, signature, **types)
-
-    def called(*arguments):
-        with mock.patch.object(library, "_library", _compiled):
-            return declared(*arguments)
-
-    return called
+    return library.kernel(name, signature, _compiled, **types)

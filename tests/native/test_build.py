@@ -1,7 +1,5 @@
 """The build: which compiler it takes, and what it says when there is none that works."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -29,13 +27,15 @@ def put(folder, name, code):
     return str(program)
 
 
-def test_without_a_compiler_a_sentence_says_what_to_install(path):
+def test_missing_compiler_is_named(path):
+    """The error says what to install, and nothing is left behind."""
     with pytest.raises(RuntimeError, match=r"no compiler was found: install gcc 11 or clang 12 .* ziglang"):
         build.build(path / "lib")
     assert not (path / "lib").exists()
 
 
-def test_a_compiler_that_does_not_work_is_passed_over(path, monkeypatch):
+def test_broken_compiler_is_passed_over(path, monkeypatch):
+    """One from PyPI is taken then."""
     put(path, "cc", 1)
     assert build.own_compiler() is None
     monkeypatch.setitem(sys.modules, "ziglang", os)  # any module
@@ -43,7 +43,8 @@ def test_a_compiler_that_does_not_work_is_passed_over(path, monkeypatch):
 
 
 @pytest.mark.parametrize("named", ["nonsense", "broken"])
-def test_a_compiler_that_is_named_must_work(path, monkeypatch, named):
+def test_named_compiler_must_work(path, monkeypatch, named):
+    """A compiler of CC that fails is an error with its words."""
     put(path, "broken", 1)
     monkeypatch.setenv("CC", f"{path / named} -O2")
     with pytest.raises(RuntimeError, match=r"variable CC names does not work; unset CC") as told:
@@ -52,16 +53,18 @@ def test_a_compiler_that_is_named_must_work(path, monkeypatch, named):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
-def test_a_compiler_of_the_machine_is_taken(monkeypatch):
+def test_own_compiler_is_taken(monkeypatch):
+    """If there is one."""
     monkeypatch.delenv("CC", raising=False)
     assert build.own_compiler()
 
 
-def test_of_a_compiler_from_pypi_processors_are_named_and_never_taken_from_the_machine():
+def test_processors_are_named():
+    """No build is for the machine's own processor."""
     zig = [sys.executable, "-m", "ziglang", "cc"]
-    assert build._target(zig, "x86-64-v3") == ["-mcpu=x86_64_v3"]
-    assert build._target(zig, "default") == ["-mcpu=baseline"]
-    assert build._target(["cc"], "x86-64-v3")[-1] == "-march=x86-64-v3"
+    assert build.target_flags(zig, "x86-64-v3") == ["-mcpu=x86_64_v3"]
+    assert build.target_flags(zig, "default") == ["-mcpu=baseline"]
+    assert build.target_flags(["cc"], "x86-64-v3")[-1] == "-march=x86-64-v3"
 
 
 @pytest.mark.parametrize(
@@ -72,8 +75,9 @@ def test_of_a_compiler_from_pypi_processors_are_named_and_never_taken_from_the_m
         ("-arch x86_64 -arch arm64", ("default",)),
     ],
 )
-def test_on_macos_the_architectures_asked_for_are_built(monkeypatch, flags, levels):
+def test_macos_architectures_are_built(monkeypatch, flags, levels):
+    """Those of ARCHFLAGS."""
     monkeypatch.setattr(build.sys, "platform", "darwin")
     monkeypatch.setenv("ARCHFLAGS", flags)
     assert build.levels() == levels
-    assert build._target(["cc"], levels[-1])[: len(flags.split())] == flags.split()
+    assert build.target_flags(["cc"], levels[-1])[: len(flags.split())] == flags.split()

@@ -1,24 +1,16 @@
-"""Kernels of the polytope machine's global search: formulas in numpy, and lengths of 0, 1, 2 and odd ones.
+"""Kernels of the polytope machine's global search against formulas in numpy.
 
 Their parts are held to their formulas in tests/cpm/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
 and test_priced_box.py, and whole searches in tests/cpm.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cpm import add_up
-from helpers.draws import anywhere, drawn_calls, length, pick
+from helpers.draws import anywhere, drawn_calls
 
 from formulations.language.clock import Clock
-from polyopt.cpm.global_search.assignment_tree import (
-    examine,
-    moves_for,
-    node_for,
-    try_move,
-    with_cost,
-)
+from polyopt.cpm.global_search.assignment_tree import examine, moves_for, node_for, try_move, with_cost
 from polyopt.cpm.global_search.face import (
     Best,
     Samples,
@@ -39,55 +31,35 @@ from polyopt.cpm.global_search.spread import (
     raise_multipliers,
 )
 
-# Negatives, positives and features.
-SIZES = {
-    "no samples": (0, 0, 1), "one positive": (0, 1, 1), "one negative": (1, 0, 2), "one each": (1, 1, 2),
-    "two each": (2, 2, 3), "odd": (5, 7, 4), "wide": (3, 4, 17), "some": (20, 13, 9),
-}  # fmt: skip
-
-
-def shifted(shape, rng):
-    """Drawn numbers that begin 8 bytes after where an array would."""
-    base = np.empty(int(np.prod(shape)) + 1)[1:]
-    base[:] = rng.normal(size=base.shape)
-    return base.reshape(shape)
-
-
-@pytest.fixture(params=SIZES.values(), ids=SIZES)
-def drawn(request):
-    """A generator, and samples with a bias."""
-    inside, npos, d = request.param
-    return samples(np.random.default_rng(inside + 10 * npos + d), inside, npos, d)
+# Negatives, positives and features of the samples.
+SIZES = {"inside": [0, 1, 2, 5, 20], "npos": [0, 1, 2, 7, 13], "d": range(1, 18)}
+SMALL = {"inside": [0, 1, 2, 9], "npos": [0, 1, 2, 7], "d": range(1, 10)}
 
 
 def samples(rng, inside, npos, d):
+    """Samples with a bias, negatives first."""
     A = anywhere(rng, rng.normal(size=(inside + npos, d)))
     A[:, -1] = np.where(np.arange(len(A)) < inside, -1.0, 1.0)
-    costs = anywhere(rng, rng.uniform(0.5, 2.0, len(A)))
-    return rng, Samples(A, anywhere(rng, (A * A).sum(axis=1)), costs, inside)
+    return Samples(A, *anywhere(rng, (A * A).sum(axis=1), rng.uniform(0.5, 2.0, len(A))), inside)
 
 
-def any_samples(rng, most=20):
-    return samples(rng, length(rng, most), length(rng, most), length(rng, most, least=1))
-
-
-def test_a_face_is_its_formulas(drawn):
+@drawn_calls("cpm_hyperplane", "cpm_dual_value", "cpm_dual_error", "cpm_caps_of", "cpm_price", **SIZES)
+def test_face_is_its_formulas(rng, inside, npos, d):
     """The hyperplane, the dual value and its error, boxes, and the cost of faces."""
-    rng, data = drawn
-    (n, d), npos = data.A.shape, len(data.C) - data.inside
-    a, w, W = rng.uniform(0.0, 1.0, n), np.ones(d), shifted((3, d), rng)
+    data, n = samples(rng, inside, npos, d), inside + npos
+    a, w, W = rng.uniform(0.0, 1.0, n), np.ones(d), anywhere(rng, rng.normal(size=(3, d)))
     hyperplane(data, a, w)
     assert w == pytest.approx(0.5 * a @ data.A)
     assert dual_value(a, w) == pytest.approx(a.sum() - w @ w)
     assert 0.0 <= dual_error(data, a, w) <= 1e-12 * (1.0 + a.sum() + w @ w)
     face, caps = rng.integers(0, 2, npos), np.empty(n)
     caps_of(data, face, 1, caps)
-    assert caps.tolist() == np.where(np.append(np.ones(data.inside), face) == 1, data.C, 0.0).tolist()
+    assert caps.tolist() == np.where(np.append(np.ones(inside), face) == 1, data.C, 0.0).tolist()
     hinges = np.maximum(1.0 - data.A @ W.T, 0.0)
-    least = np.append(hinges[: data.inside].sum(axis=1), hinges[data.inside :].min(axis=1))
+    least = np.append(hinges[:inside].sum(axis=1), hinges[inside:].min(axis=1))
     cost, best = total_cost(data, W)
     assert cost == pytest.approx((W**2).sum() + data.C @ least)
-    assert best.tolist() == hinges[data.inside :].argmin(axis=1).tolist()
+    assert best.tolist() == hinges[inside:].argmin(axis=1).tolist()
 
 
 def swept(data, caps, a, w):
@@ -102,9 +74,10 @@ def swept(data, caps, a, w):
     return gained
 
 
-def test_a_climb_is_its_sweeps(drawn):
-    _, data = drawn
-    n, d = data.A.shape
+@drawn_calls("cpm_climb", **SIZES)
+def test_climb_is_its_sweeps(rng, inside, npos, d):
+    """The compiled ascent is the plain one, sweep by sweep."""
+    data, n = samples(rng, inside, npos, d), inside + npos
     a, w, other, v = np.zeros(n), np.zeros(d), np.zeros(n), np.zeros(d)
     gained = climb(data, np.zeros(n), data.C, a, w, 3, np.inf, -1.0)
     assert gained == pytest.approx(sum(swept(data, data.C, other, v) for _ in range(3)), abs=1e-12)
@@ -113,13 +86,13 @@ def test_a_climb_is_its_sweeps(drawn):
     assert dual_value(a, w) == pytest.approx(gained, abs=1e-9)
 
 
-@pytest.mark.parametrize("n_faces", [1, 2, 5])
-def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
+@drawn_calls("cpm_examine", n_faces=[1, 2, 5], **SMALL)
+def test_node_is_bounded_by_its_faces(rng, n_faces, inside, npos, d):
     """Bounds are no more than the cost of faces, of the root and of what a positive is assigned to."""
-    _, data = drawn
-    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    data = samples(rng, inside, npos, d)
     best = Best(np.zeros((n_faces, d)), np.array([np.inf, np.inf, 0.0]))
-    moves, node = moves_for(npos, n, d, n_faces), node_for(data, n_faces, np.arange(npos))
+    moves = moves_for(npos, inside + npos, d, n_faces)
+    node = node_for(data, n_faces, np.arange(npos))
     bound, base, branch, used = examine(data, best, node, moves, 0.0, 1e-6)
     cost, _ = total_cost(data, best.W)
     assert best.limits[0] == pytest.approx(cost, abs=1e-9)
@@ -136,10 +109,24 @@ def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
         assert examine(data, best, node, moves, bound, 1e-6)[0] >= bound
 
 
-def test_moves_add_up_to_a_bound_for_any_order(drawn):
+@drawn_calls("cpm_paying", n_faces=[1, 2, 3, 5], **SMALL)
+def test_paying_positives_are_by_formula(rng, n_faces, inside, npos, d):
+    """Unassigned positives with a loss on all allowed faces pay the least of the losses."""
+    data = samples(rng, inside, npos, d)
+    node, used = node_for(data, n_faces, rng.permutation(npos)), int(rng.integers(1, n_faces + 1))
+    node.W[:], node.face[:] = rng.normal(size=node.W.shape), rng.integers(-1, 2, npos)
+    node.allowed[:] = rng.random(node.allowed.shape) < 0.7
+    slopes = 1.0 - data.A[inside:] @ node.W[:used].T
+    least = np.where(node.allowed[:, :used], slopes, np.inf).min(axis=1)
+    order = with_cost(data, node, used)
+    assert order.tolist() == [p for p in node.order if node.face[p] < 0 and least[p] > 0]
+    assert node.cost[order] == pytest.approx((data.C[inside:] * least)[order])
+
+
+@drawn_calls("cpm_try_move", "cpm_add_up", **SMALL)
+def test_moves_add_up_to_a_bound(rng, inside, npos, d):
     """With one face the completion is known: its optimum is no less than the bound."""
-    _, data = drawn
-    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    data, n = samples(rng, inside, npos, d), inside + npos
     caps, alpha, W = np.zeros((1, n)), np.zeros((1, n)), np.zeros((1, d))
     caps_of(data, np.full(npos, -1), 0, caps[0])
     climb(data, np.zeros(n), caps[0], alpha[0], W[0], 100, np.inf, 1e-12)
@@ -156,25 +143,27 @@ def test_moves_add_up_to_a_bound_for_any_order(drawn):
         assert 0.0 <= total <= dual_value(a, w) - base + 1e-6
 
 
-@pytest.mark.parametrize("n_faces", [1, 3])
-def test_alternating_ends_with_every_positive_on_its_best_face(drawn, n_faces):
-    rng, data = drawn
-    face, W = rng.integers(0, n_faces, len(data.C) - data.inside), np.zeros((n_faces, data.A.shape[1]))
+@drawn_calls("cpm_alternate", n_faces=[1, 2, 3], **SMALL)
+def test_alternating_ends_on_best_faces(rng, n_faces, inside, npos, d):
+    """Every positive is on its face of the greatest score."""
+    data = samples(rng, inside, npos, d)
+    face, W = rng.integers(0, n_faces, npos), np.zeros((n_faces, d))
     J = alternate(data, face, W, 1e-9, Clock())
     cost, best = total_cost(data, W)
     assert cost == pytest.approx(J)
     assert best.tolist() == face.tolist()
 
 
-def test_a_box_is_bounded_below_all_costs_in_it(drawn):
-    rng, data = drawn
-    (n, d), npos = data.A.shape, len(data.C) - data.inside
+@drawn_calls("cpm_examine_face_box", **SIZES)
+def test_box_is_bounded_below(rng, inside, npos, d):
+    """The bound is below the cost of every point of the box."""
+    data = samples(rng, inside, npos, d)
     prices, box = rng.uniform(0.0, 1.0, npos), face_box_for(data)
     box.low[:], box.high[:] = -0.5, 0.7
-    bound, cost, j, at = examine_face_box(data, prices, box, np.zeros(n, np.uint8), 1e3)
+    bound, cost, j, at = examine_face_box(data, prices, box, np.zeros(inside + npos, np.uint8), 1e3)
     for w in rng.uniform(-0.5, 0.7, (20, d)):
         own = np.maximum(1.0 - data.A @ w, 0.0) * data.C
-        worth = w @ w + own[: data.inside].sum() + np.minimum(own[data.inside :], prices).sum()
+        worth = w @ w + own[:inside].sum() + np.minimum(own[inside:], prices).sum()
         assert priced_cost(data, prices, w) == pytest.approx(worth)
         assert bound <= worth + 1e-12
     assert bound <= cost + 1e-12
@@ -193,15 +182,10 @@ def spread_value(ground, at, mu):
     return worth - 0.25 * (share * (1.0 - share)) @ at.length + mu * barrier
 
 
-@pytest.mark.parametrize(
-    "shape", [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 1, 1), (2, 3, 2), (5, 4, 9), (9, 7, 3)]
-)
-def test_sweeps_raise_the_spread_and_keep_its_products(shape):
-    check_spread(np.random.default_rng(sum(shape)), *shape, 8)
-
-
-def check_spread(rng, n, p, d, sweeps):
-    A, P = shifted((n, d), rng), shifted((p, d), rng)
+@drawn_calls("cpm_raise_spread", n=[0, 1, 2, 5, 9], p=[0, 1, 2, 7], d=range(1, 10), sweeps=range(1, 10))
+def test_sweeps_raise_the_spread(rng, n, p, d, sweeps):
+    """The dual value rises, and the products kept are those of the multipliers."""
+    A, P = anywhere(rng, rng.normal(size=(n, d)), rng.normal(size=(p, d)))
     ground = FaceSamples(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
     at = Multipliers(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
     before = spread_value(ground, at, 0.01)
@@ -210,14 +194,10 @@ def check_spread(rng, n, p, d, sweeps):
     assert at.e == pytest.approx(at.beta[:, None] * P + at.delta @ A, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 2), (2, 0, 1), (2, 1, 1), (3, 5, 4)], ids=str)
-def test_shares_move_to_where_they_cost_least(shape):
+@drawn_calls("cpm_best_shares", F=[1, 2, 3], p=[0, 1, 3, 7], d=range(1, 8))
+def test_shares_move_to_least_cost(rng, F, p, d):
     """No share is moved to a face that is not allowed, and those of a sample add up to 1."""
-    check_shares(np.random.default_rng(sum(shape)), *shape)
-
-
-def check_shares(rng, F, p, d):
-    e, slope = shifted((F, p, d), rng), shifted((F, p), rng)
+    e, slope = anywhere(rng, rng.normal(size=(F, p, d)), rng.normal(size=(F, p)))
     allowed = rng.random((F, p)) < 0.7
     allowed[0] = True
     fixed = FixedMultipliers(slope, e, (e * e).sum(axis=2) * p + 1.0, np.ones(F), allowed)
@@ -227,65 +207,6 @@ def check_shares(rng, F, p, d):
     assert not share[~allowed].any()
     bent = [np.diag(fixed.length[k]) - e[k] @ e[k].T for k in range(F)]
     slopes = np.where(allowed, [slope[k] + 0.5 * bent[k] @ share[k] for k in range(F)], np.inf)
-    assert slopes[share > 1e-9] == pytest.approx(
-        np.broadcast_to(slopes.min(axis=0), (F, p))[share > 1e-9], abs=1e-4
-    )
-
-
-# -- drawn calls -------------------------------------------------------------------------------
-
-
-@drawn_calls("cpm_hyperplane", "cpm_dual_value", "cpm_dual_error", "cpm_caps_of", "cpm_price")
-def test_drawn_faces(rng):
-    test_a_face_is_its_formulas(any_samples(rng))
-
-
-@drawn_calls("cpm_climb")
-def test_drawn_climbs(rng):
-    test_a_climb_is_its_sweeps(any_samples(rng, 9))
-
-
-@drawn_calls("cpm_examine", "cpm_paying")
-def test_drawn_nodes(rng):
-    """Bounds; and which positives pay, by the formula."""
-    n_faces, (_, data) = pick(rng, [1, 2, 3, 5]), any_samples(rng, 9)
-    test_a_node_is_bounded_by_what_it_finds((rng, data), n_faces)
-    npos = len(data.C) - data.inside
-    node, used = node_for(data, n_faces, rng.permutation(npos)), int(rng.integers(1, n_faces + 1))
-    node.W[:], node.face[:] = rng.normal(size=node.W.shape), rng.integers(-1, 2, npos)
-    node.allowed[:] = rng.random(node.allowed.shape) < 0.7
-    slopes = 1.0 - data.A[data.inside :] @ node.W[:used].T
-    least = np.where(node.allowed[:, :used], slopes, np.inf).min(axis=1)
-    expected = [p for p in node.order if node.face[p] < 0 and least[p] > 0]
-    order = with_cost(data, node, used)
-    assert order.tolist() == expected
-    assert node.cost[order] == pytest.approx((data.C[data.inside :] * least)[order])
-
-
-@drawn_calls("cpm_try_move", "cpm_add_up")
-def test_drawn_moves(rng):
-    test_moves_add_up_to_a_bound_for_any_order(
-        samples(rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1))
-    )
-
-
-@drawn_calls("cpm_alternate")
-def test_drawn_alternations(rng):
-    test_alternating_ends_with_every_positive_on_its_best_face(any_samples(rng, 9), pick(rng, [1, 2, 3]))
-
-
-@drawn_calls("cpm_examine_face_box")
-def test_drawn_boxes(rng):
-    test_a_box_is_bounded_below_all_costs_in_it(any_samples(rng))
-
-
-@drawn_calls("cpm_raise_spread")
-def test_drawn_spreads(rng):
-    check_spread(
-        rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1), length(rng, 9, least=1)
-    )
-
-
-@drawn_calls("cpm_best_shares")
-def test_drawn_shares(rng):
-    check_shares(rng, pick(rng, [1, 2, 3]), length(rng, 7), length(rng, 7, least=1))
+    is_used = share > 1e-9
+    least = np.broadcast_to(slopes.min(axis=0), (F, p))
+    assert slopes[is_used] == pytest.approx(least[is_used], abs=1e-4)

@@ -1,41 +1,15 @@
 """Algorithms 1 and 2 of the Convex Polytope Machine in C: equal to plain loops, for every type and length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
+from helpers.draws import FORMS, anywhere, drawn_calls, placed, rows_anywhere, whole_samples
 
-from formulations.language.types import dense
 from polyopt.cpm.sgd import AVERAGE, COUNT_LOG_SUM, COUNTED, LOSS, MOVED, CpmSgd, assign, losses
 from polyopt.linalg.rows import as_rows, in_lanes
 
-# Values, and the share of them that is not zero: rows with columns of their own below one half.
-FORMS = {
-    "dense": (np.float64, 1.0),
-    "single": (np.float32, 1.0),
-    "bytes": (np.uint8, 1.0),
-    "packed": (np.float64, 0.3),
-    "packed single": (np.float32, 0.3),
-    "packed bytes": (np.uint8, 0.3),
-}
 WIDE = 1 << 17  # features, so many that columns are int32
-
-
-def samples(form, n, m, seed=0, wide=False):
-    """Rows of small integers, whose products are exact in single precision, and the matrix in float64."""
-    dtype, share = FORMS[form]
-    rng = np.random.default_rng(seed)
-    X = (rng.integers(1, 9, (n, m)) * (rng.random((n, m)) < share)).astype(dtype)
-    if wide:
-        X = sp.csr_array(np.column_stack([X, X[:, :1]])) @ sp.csr_array(
-            (np.ones(m + 1), (np.arange(m + 1), np.append(np.arange(m), WIDE - 1))), shape=(m + 1, WIDE)
-        ).astype(dtype)
-    rows = rows_anywhere(rng, X)
-    assert rows.columns.dtype == (np.int32 if wide else np.uint16)
-    assert rows.values.dtype == dtype
-    return rows, rows.matrix().astype(float)
+WEIGHTS = [np.float32, np.float64]
 
 
 def plain_steps(X, outside, gains, order, U, A, spacing, t, K, faces, tally):
@@ -66,41 +40,34 @@ def plain_steps(X, outside, gains, order, U, A, spacing, t, K, faces, tally):
     return nearest
 
 
-@pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
-@pytest.mark.parametrize("K", [1, 2, 7, 8, 9, 50, 80, 150])
-@pytest.mark.parametrize("form", FORMS)
-def test_steps_are_those_of_plain_loops(form, K, single):
+@drawn_calls("cpm_sgd", form=FORMS, K=[1, 2, 7, 8, 9, 50, 80, 150], dtype=WEIGHTS, n=range(13), m=range(36))
+def test_steps_are_those_of_plain_loops(rng, form, K, dtype, n, m):
     """Samples are visited several times; every number of vectors and strands occurs."""
-    check_steps(np.random.default_rng(1), form, K, single, 12, 13, 40)
-
-
-def check_steps(rng, form, K, single, n, m, visits):
-    rows, X = samples(form, n, m, rng)
-    X, visits = dense(X), visits if n else 0
-    outside, gains = anywhere(rng, rng.random(n) < 0.5), anywhere(rng, rng.uniform(0.5, 2.0, n))
-    order = anywhere(rng, rng.integers(0, max(n, 1), visits))
-    sgd = CpmSgd(m, K, seed=int(rng.integers(99)), dtype=np.float32 if single else np.float64)
-    sgd.spacing, sgd.U, sgd.A = 3, anywhere(rng, sgd.U), anywhere(rng, sgd.A)
+    rows, X = whole_samples(rng, form, n, m)
+    outside, gains = anywhere(rng, rng.random(n) < 0.5, rng.uniform(0.5, 2.0, n))
+    order = anywhere(rng, rng.integers(0, max(n, 1), 40 if n else 0))
+    sgd = CpmSgd(m, K, seed=int(rng.integers(99)), dtype=dtype)
+    sgd.spacing, (sgd.U, sgd.A) = 3, anywhere(rng, sgd.U, sgd.A)
     U, A, faces, tally = sgd.U.astype(float), sgd.A.astype(float), np.full(n, -1), np.zeros(5)
     known = np.full(n, -1)
     met = known.copy()
     sgd.take_steps(sgd.step_arguments(rows, outside, gains, met, known), rows, order)
     nearest = plain_steps(X, outside, gains, order, U, A, 3, 0, K, faces, tally)
-    if nearest < (1e-5 if single else 1e-13):
+    if nearest < (1e-5 if dtype == np.float32 else 1e-13):
         return  # rounding may choose another face
-    close = 1e-4 if single else 1e-12
+    close = 1e-4 if dtype == np.float32 else 1e-12
     assert sgd.U == pytest.approx(U, rel=close, abs=close * np.abs(U).max())
     assert sgd.A == pytest.approx(A, rel=close, abs=close * np.abs(A).max())
     assert met.tolist() == faces.tolist()
     assert sgd.tally[[LOSS, MOVED, AVERAGE]] == pytest.approx(tally[[LOSS, MOVED, AVERAGE]], rel=close)
-    assert sgd.steps[0] == visits
+    assert sgd.steps[0] == len(order)
 
 
 @pytest.mark.parametrize("K", [1, 3, 9])
-def test_entropies_are_those_of_the_counts_after_steps(K):
-    """Those that follow each change drift by rounding, and are summed anew after each call."""
+def test_entropies_are_of_the_counts(K):
+    """Entropies that follow each change drift by rounding, and are summed anew after each call."""
     rng = np.random.default_rng(K)
-    rows, _ = samples("dense", 40, 5, rng)
+    rows, _ = whole_samples(rng, "dense", 40, 5)
     sgd = CpmSgd(5, K, perplexity=0.9 * K)
     known = np.full(40, -1)
     run = sgd.step_arguments(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
@@ -112,46 +79,32 @@ def test_entropies_are_those_of_the_counts_after_steps(K):
         assert sgd.tally[COUNT_LOG_SUM] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
 
 
-@drawn_calls("cpm_sgd")
-def test_drawn_steps(rng):
-    K = pick(rng, [1, 2, 7, 8, 9, 50, 80])
-    sizes = length(rng, 20, least=1), length(rng), length(rng, 30, least=1)
-    check_steps(rng, pick(rng, FORMS), K, rng.random() < 0.5, *sizes)
-
-
-@pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
+@pytest.mark.parametrize("dtype", WEIGHTS)
 @pytest.mark.parametrize("form", ["packed", "packed single", "packed bytes"])
-def test_columns_beyond_16_bits(form, single):
+def test_columns_beyond_16_bits(form, dtype):
     """Rows of so many features have their columns in int32."""
-    rows, X = samples(form, 6, 9, wide=True)
+    rng = np.random.default_rng(0)
+    X = whole_samples(rng, form, 6, 9)[1].astype(FORMS[form][0])
+    X = sp.hstack([sp.csr_array(X), sp.csr_array((6, WIDE - 10), dtype=X.dtype), X[:, :1]], format="csr")
+    rows = rows_anywhere(rng, X)
+    assert rows.columns.dtype == np.int32
     outside, gains, order = np.arange(6) < 3, np.ones(6), np.array([0, 3, 1, 4, 4, 0])
-    sgd = CpmSgd(WIDE, 3, average=False, dtype=np.float32 if single else np.float64)
+    sgd = CpmSgd(WIDE, 3, average=False, dtype=dtype)
     U, faces, tally = sgd.U.astype(float), np.full(6, -1), np.zeros(5)
     sgd.take_steps(sgd.step_arguments(rows, outside, gains, np.full(6, -1), np.full(6, -1)), rows, order)
-    plain_steps(X, outside, gains, order, U, None, 0, 0, 3, faces, tally)
-    assert np.abs(sgd.U - U).max() <= (1e-4 if single else 1e-12) * np.abs(U).max()
+    plain_steps(X.astype(float), outside, gains, order, U, None, 0, 0, 3, faces, tally)
+    assert np.abs(sgd.U - U).max() <= (1e-4 if dtype == np.float32 else 1e-12) * np.abs(U).max()
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 8])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("K", [1, 3, 9, 70])
-def test_losses_are_those_of_numpy(form, m, K):
-    check_losses(np.random.default_rng(2), form, 7, m, K)
-
-
-def check_losses(rng, form, n, m, K):
-    rows, X = samples(form, n, m, rng)
-    X = dense(X)
-    W, outside = rng.normal(size=(K, m + 1)), anywhere(rng, rng.random(n) < 0.5)
-    C = anywhere(rng, rng.uniform(0.5, 2.0, n))
+@drawn_calls("cpm_losses", form=FORMS, K=[1, 2, 3, 9, 70], m=[0, 1, 2, 3, 4, 5, 8], n=range(1, 36))
+def test_losses_are_those_of_numpy(rng, form, K, m, n):
+    """Hinge losses and assignments of every form of samples."""
+    rows, X = whole_samples(rng, form, n, m)
+    W = rng.normal(size=(K, m + 1))
+    outside, C = anywhere(rng, rng.random(n) < 0.5, rng.uniform(0.5, 2.0, n))
     scores = 0.25 * X @ W[:, :-1].T + W[:, -1]
     hinges = np.where(outside, np.maximum(1 - scores.max(axis=1), 0), np.maximum(1 + scores, 0).sum(axis=1))
     assert losses(W, rows, outside, C, 0.25) == pytest.approx(C @ hinges, rel=1e-12)
-
-
-@drawn_calls("cpm_losses")
-def test_drawn_losses(rng):
-    check_losses(rng, pick(rng, FORMS), length(rng, least=1), length(rng), pick(rng, [1, 2, 3, 9, 70]))
 
 
 def entropy(entries):
@@ -173,10 +126,9 @@ def plain_assignment(scores, natural, i, floor, unadjusted):
     return max(raising, key=lambda k: scores[k], default=natural)
 
 
-@drawn_calls("cpm_assign")
-def test_drawn_assignments(rng):
+@drawn_calls("cpm_assign", n=range(1, 13), K=[1, 2, 5, 9])
+def test_assignments_are_algorithm_2(rng, n, K):
     """Each call is Algorithm 2, and counts and entropy follow."""
-    n, K = length(rng, 12, least=1), length(rng, 9, least=1)
     unadjusted, counts, tally = anywhere(rng, np.full(n, -1)), np.zeros(K, dtype=np.int64), np.zeros(5)
     phi, floor = np.arange(n + 2) * np.log(np.maximum(np.arange(n + 2), 1)), rng.uniform(0.0, np.log(K))
     for i in rng.integers(0, n, 6):
@@ -207,18 +159,16 @@ def test_no_samples_are_no_steps():
 
 def test_results_do_not_depend_on_alignment():
     """Weights that start at an odd multiple of their size get the same bits."""
-    rows, _ = samples("dense", 12, 13)
-    outside, order = np.arange(12) < 6, np.arange(12)
-    found = []
+    rows, _ = whole_samples(np.random.default_rng(0), "dense", 12, 13)
+    found = set()
     for start in range(3):
         sgd = CpmSgd(13, 20, dtype=np.float64)
-        moved = np.zeros(sgd.U.size + 8)[start : start + sgd.U.size].reshape(sgd.U.shape)
-        moved[:] = sgd.U
-        sgd.U = moved
-        arguments = sgd.step_arguments(rows, outside, np.ones(12), np.full(12, -1), np.full(12, -1))
-        sgd.take_steps(arguments, rows, order)
-        found.append(sgd.U.tobytes())
-    assert found == [found[0]] * 3
+        sgd.U = placed(sgd.U, start)
+        unseen = np.full(12, -1)
+        arguments = sgd.step_arguments(rows, np.arange(12) < 6, np.ones(12), unseen, unseen.copy())
+        sgd.take_steps(arguments, rows, np.arange(12))
+        found.add(sgd.U.tobytes())
+    assert len(found) == 1
 
 
 def test_one_face_answers_whatever_the_floor():
@@ -231,6 +181,7 @@ def test_one_face_answers_whatever_the_floor():
 
 
 def test_lanes_are_padded_with_zeros():
+    """The columns that fill a vector register are 0."""
     W = np.arange(6.0).reshape(2, 3)
     lanes = in_lanes(W, np.float32)
     assert lanes.shape == (3, 8)

@@ -1,25 +1,15 @@
 """Slopes, sums of kernel rows and pair steps of the decomposition solver, against plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from helpers.draws import anywhere, drawn_calls, length, pick
+from helpers.draws import TYPES, anywhere, drawn_calls
 
 from formulations.families import Pieces
 from polyopt.margin.decomposition.driver import CachedRows, solve_pairs
-from polyopt.margin.decomposition.state import _combine, derivatives, gather_square
+from polyopt.margin.decomposition.state import combine_rows, derivatives, gather_square
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
-TYPES = [np.float64, np.float32]
 FLAT, LEAST = 1e-12, 1e-300
-
-
-def shifted(array):
-    """The same numbers, from one entry after the start of a block of memory on."""
-    copy = np.empty(array.size + 1, array.dtype)[1:].reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 def a_phi(rng, n, k=2):
@@ -28,7 +18,7 @@ def a_phi(rng, n, k=2):
     slopes = -np.sort(-rng.integers(-2, 3, (k + 1, n)).astype(float), axis=0)
     if k > 1:
         ends[-1, rng.random(n) < 0.2] = np.inf
-    return Pieces(shifted(ends), shifted(slopes))
+    return Pieces(*anywhere(rng, ends, slopes))
 
 
 def slopes_of(beta, phi):
@@ -38,21 +28,11 @@ def slopes_of(beta, phi):
     return phi.slopes[right, every], phi.slopes[left, every]
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("k", [0, 1, 2, 4])
-def test_gains_are_slopes_less_outputs(n, k):
+@drawn_calls("gains", n=[*LENGTHS, 35], k=[0, 1, 2, 4])
+def test_gains_are_slopes_less_outputs(rng, n, k):
     """At kinks and beside them; the extremes of no samples are infinite."""
-    check_gains(np.random.default_rng(n + 100 * k), n, k)
-
-
-@drawn_calls("gains")
-def test_drawn_gains(rng):
-    check_gains(rng, length(rng), pick(rng, [0, 1, 2, 4]))
-
-
-def check_gains(rng, n, k):
-    phi, g = a_phi(rng, n, k), shifted(rng.normal(size=n))
-    beta = shifted(rng.integers(-3, 4, n) / rng.choice([1, 2], n))
+    phi = a_phi(rng, n, k)
+    g, beta = anywhere(rng, rng.normal(size=n), rng.integers(-3, 4, n) / rng.choice([1, 2], n))
     right, left = slopes_of(beta, phi)
     rise, fall, m, M = derivatives(g, beta, phi)
     assert np.array_equal(rise, right - g)
@@ -62,7 +42,8 @@ def check_gains(rng, n, k):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 12])
-def test_extremes_of_spoilt_outputs_are_no_numbers(value, place):
+def test_extremes_of_nan_are_nan(value, place):
+    """An output that is no number shows in the extremes."""
     rng = np.random.default_rng(0)
     phi, g = a_phi(rng, 13), rng.normal(size=13)
     g[place] = value
@@ -74,47 +55,28 @@ def test_extremes_of_spoilt_outputs_are_no_numbers(value, place):
 # -- kernel rows ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("w", LENGTHS)
-@pytest.mark.parametrize("r", [0, 1, 2, 4, 9])
-def test_rows_are_summed_by_weights(r, w, dtype):
+@drawn_calls("combine_rows", r=[0, 1, 2, 4, 9], w=[*LENGTHS, 69], dtype=TYPES)
+def test_rows_are_summed_by_weights(rng, r, w, dtype):
     """From a column on; the same to the last bit when the columns are cut anywhere."""
-    check_sums(np.random.default_rng(r + 10 * w), r, w, dtype)
-
-
-@drawn_calls("combine_rows")
-def test_drawn_sums_of_rows(rng):
-    check_sums(rng, length(rng), length(rng, 70), pick(rng, TYPES))
-
-
-def check_sums(rng, r, w, dtype):
-    table, start = shifted(rng.normal(size=(11, w + 5)).astype(dtype)), int(rng.integers(0, 6))
-    slots, weights = rng.integers(0, 11, r), shifted(rng.normal(size=r).astype(dtype))
-    before = shifted(rng.normal(size=w).astype(dtype))
+    table, weights, before = anywhere(
+        rng, *(rng.normal(size=shape).astype(dtype) for shape in ((11, w + 5), r, w))
+    )
+    slots, start = rng.integers(0, 11, r), int(rng.integers(0, 6))
     total, pieces = before.copy(), before.copy()
-    _combine(table, slots, weights, start, total)
+    combine_rows(table, slots, weights, start, total)
     wanted = before + weights.astype(float) @ table[slots, start : start + w].astype(float)
     assert total == pytest.approx(wanted, abs=20 * (r + 10) * float(np.finfo(dtype).eps))
     cut = int(rng.integers(0, w + 1))
     for first, last in ((0, cut), (cut, w)):
-        _combine(table, slots, weights, start + first, pieces[first:last])
+        combine_rows(table, slots, weights, start + first, pieces[first:last])
     assert np.array_equal(total, pieces)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("q", LENGTHS)
-def test_what_is_gathered_is_symmetric(q, dtype):
-    check_gathered(np.random.default_rng(q), q, dtype)
-
-
-@drawn_calls("gather_square")
-def test_drawn_squares(rng):
-    check_gathered(rng, length(rng, 50), pick(rng, TYPES))
-
-
-def check_gathered(rng, q, dtype):
+@drawn_calls("gather_square", q=[*LENGTHS, 49], dtype=TYPES)
+def test_gathered_square_is_symmetric(rng, q, dtype):
+    """Of rows that differ in their last digits."""
     table = anywhere(rng, rng.normal(size=(50, 60)).astype(dtype))
-    slots, places = (anywhere(rng, rng.permutation(count)[:q]) for count in table.shape)
+    slots, places = anywhere(rng, *(rng.permutation(count)[:q] for count in table.shape))
     part = table[slots[:, None], places]
     assert np.array_equal(gather_square(table, slots, places), np.triu(part) + np.triu(part, 1).T)
 
@@ -153,7 +115,7 @@ def pair_step(K, g, beta, phi, tol):
 def assert_steps(source, K, phi, g, *, tol=1e-3, steps=12):
     """Each step from where the kernel stands is the reference's; all at once lead to the same bits."""
     q, diagonal = len(g), K.diagonal().copy()
-    start, beta, wanted, count = g.copy(), shifted(np.zeros(q)), set(), 0
+    start, beta, wanted, count = g.copy(), np.zeros(q), set(), 0
     for _ in range(steps):
         g_wanted, beta_wanted = g.copy(), beta.copy()
         rows = pair_step(K, g_wanted, beta_wanted, phi, tol)
@@ -179,31 +141,20 @@ def a_hinge(rng, q):
     return Pieces(ends, np.stack([np.full(q, B), y, np.full(q, -B)]))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("q", LENGTHS[1:])
-@pytest.mark.parametrize("seed", range(3))
-def test_pair_steps_are_those_of_the_algorithm(seed, q, dtype):
+@drawn_calls("solve_pairs_held", q=LENGTHS[1:], dtype=TYPES, steps=range(13))
+def test_pair_steps_are_the_algorithm(rng, q, dtype, steps):
     """On rows of other samples' places in a table."""
-    check_pair_steps(np.random.default_rng(100 * q + seed), q, dtype)
-
-
-@drawn_calls("solve_pairs_held")
-def test_drawn_pair_steps(rng):
-    check_pair_steps(rng, length(rng, 30, least=1), pick(rng, TYPES), int(rng.integers(0, 5)))
-
-
-def check_pair_steps(rng, q, dtype, steps=12):
     A = rng.normal(size=(q + 3, q))
-    table = shifted((A @ A.T / q).astype(dtype))
+    table, g = anywhere(rng, (A @ A.T / q).astype(dtype), rng.normal(size=q) / 4)
     slots = places = rng.permutation(q + 3)[:q]
     K = table[slots[:, None], places].astype(float)
-    g = shifted(rng.normal(size=q) / 4)
     assert_steps(CachedRows(table, slots, places), K, a_hinge(rng, q), g, steps=steps)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("q", [2, 9, 24, 41])
-def test_of_equal_pairs_the_first_moves(q, dtype):
+def test_first_of_equal_pairs_moves(q, dtype):
+    """Ties are broken by the order of samples."""
     K = np.where(np.arange(q)[:, None] % 4 == np.arange(q) % 4, 2.0, 1.0)
     every = np.arange(q)
     assert_steps(
@@ -212,7 +163,8 @@ def test_of_equal_pairs_the_first_moves(q, dtype):
 
 
 @pytest.mark.parametrize("place", [0, 5, 8])
-def test_a_sample_without_an_output_never_moves(place):
+def test_sample_without_output_never_moves(place):
+    """A NaN is in no pair."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(9, 9))
     K, g, every = A @ A.T, np.zeros(9), np.arange(9)
@@ -237,6 +189,7 @@ def test_steps_end_before_there_is_no_room(rows):
 
 
 def test_no_samples_take_no_steps():
+    """An empty working set is left at once."""
     none, phi = np.zeros(0), Pieces(np.zeros((2, 0)), np.zeros((3, 0)))
     places = np.zeros(0, dtype=np.int64)
     source = CachedRows(np.zeros((2, 3)), places, places)

@@ -1,12 +1,10 @@
 """The steps of Newton's method on a working set, each against what it stands for."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.draws import anywhere, drawn_calls, length, pick
+from helpers.draws import anywhere, drawn_calls
 
 from formulations.families import hinge_families
 from formulations.language.clock import Clock
@@ -45,28 +43,20 @@ def take_step(*arguments):
 def system(rng, ridge, n=4):
     """Free variables F, the factor of their part of K, a residual, and Newton's step for it."""
     A = rng.normal(size=(N, N))
-    K, F = anywhere(rng, A @ A.T), anywhere(rng, rng.permutation(N))
-    U, ones, room = (anywhere(rng, np.zeros(shape)) for shape in ((N, N), N, N))
+    K, F, U = anywhere(rng, A @ A.T, rng.permutation(N), np.zeros((N, N)))
+    ones, room = anywhere(rng, *np.zeros((2, N)))
     for k in range(n):
         join(K, U, F, k, int(F[k]), UNIT, ridge, ones, room)
-    r, u, d = (anywhere(rng, rng.normal(size=N)) for _ in range(3))
+    r, u, d = anywhere(rng, *rng.normal(size=(3, N)))
     b = direction(U, n, UNIT, r, ones, u, d)
     return SimpleNamespace(K=K, F=F, U=U, ones=ones, r=r, d=d, b=b, n=n, own=K[np.ix_(F[:n], F[:n])])
 
 
-@pytest.mark.parametrize("n", range(1, N + 1))
-@pytest.mark.parametrize("ridge", [1e-11, 0.1])
-def test_the_factor_grows_by_what_joins(n, ridge, rng):
+@drawn_calls(
+    "factor_solve_transposed", "newton_direction", "factor_join", n=range(1, N + 1), ridge=[1e-11, 1e-3, 0.1]
+)
+def test_factor_grows_by_what_joins(rng, n, ridge):
     """U'U = K/unit + 1 + ridge I; the step solves the linear system, with the proximal term, and balances."""
-    check_factor(rng, ridge, n)
-
-
-@drawn_calls("factor_solve_transposed", "newton_direction", "factor_join")
-def test_drawn_factors(rng):
-    check_factor(rng, 10.0 ** rng.uniform(-3.0, -1.0), int(rng.integers(1, N + 1)))
-
-
-def check_factor(rng, ridge, n):
     a = system(rng, ridge, n)
     U = np.triu(a.U[: a.n, : a.n])
     assert U.T @ U == pytest.approx(a.own / UNIT + 1.0 + ridge * np.eye(a.n))
@@ -80,7 +70,7 @@ def check_factor(rng, ridge, n):
     assert a.own @ d + ridge * UNIT * d + a.b == pytest.approx(a.r[: a.n])
 
 
-def test_a_like_variable_joins_with_the_ridge():
+def test_like_variable_joins_with_ridge():
     """Rounding alone must not make the root of a number below zero of it."""
     K, U, F, ones = np.full((N, N), 3.0), np.zeros((N, N)), np.arange(N), np.empty(N)
     K[1, 1] -= 1e-9
@@ -95,19 +85,9 @@ def walls(a, width, rng):
     return beta, beta - width * rng.uniform(0.5, 1.0, N), beta + width * rng.uniform(0.5, 1.0, N)
 
 
-@pytest.mark.parametrize("width", [1e-3, 0.3, 1e6])
-@pytest.mark.parametrize("ridge", [1e-11, 0.1])
-@pytest.mark.parametrize("seed", range(2))
-def test_a_step_ends_at_the_best_or_a_kink(seed, ridge, width):
-    check_step(np.random.default_rng(seed), ridge, width, 4)
-
-
-@drawn_calls("newton_step")
-def test_drawn_steps(rng):
-    check_step(rng, 10.0 ** rng.uniform(-3.0, -1.0), pick(rng, [1e-3, 0.3, 1e6]), int(rng.integers(2, N + 1)))
-
-
-def check_step(rng, ridge, width, n):
+@drawn_calls("newton_step", width=[1e-3, 0.3, 1e6], ridge=[1e-11, 1e-3, 0.1], n=range(2, N + 1))
+def test_step_ends_at_best_or_kink(rng, width, ridge, n):
+    """The end is the minimum along the step, or the first kink."""
     a = system(rng, ridge, n)
     beta, low, high = walls(a, width, rng)
     before, r, total, free = beta.copy(), a.r.copy(), np.zeros(N), a.F[: a.n]
@@ -140,7 +120,8 @@ def check_step(rng, ridge, width, n):
     assert offset == pytest.approx(np.full(a.n, offset[0]))
 
 
-def test_a_step_without_curvature_has_an_end():
+def test_step_without_curvature_ends():
+    """At the first kink."""
     F, r, d = np.arange(N), np.zeros(N), np.zeros(N)
     r[:2], d[:2] = [1.0, -1.0], [0.5, -0.5]
     beta, total, ridge = np.zeros(N), np.zeros(N), 2.0  # which makes all of the curvature up
@@ -155,7 +136,7 @@ def test_a_step_without_curvature_has_an_end():
     assert beta[:2].tolist() == [0.5 * LONGEST, -0.5 * LONGEST]
 
 
-def test_a_variable_at_its_kink_ends_a_step(rng):
+def test_variable_at_its_kink_ends_step(rng):
     """A step of length 0 gains nothing, and takes that variable out."""
     a = system(rng, 1e-11)
     beta, low, high = walls(a, 1.0, rng)
@@ -166,24 +147,14 @@ def test_a_variable_at_its_kink_ends_a_step(rng):
     assert np.array_equal(beta, before)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 6])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_variable_leaves_the_factor_of_the_others(n, seed):
-    """Also from a factor with more room than it needs."""
-    check_drop(np.random.default_rng(seed), n)
-
-
-@drawn_calls("factor_drop")
-def test_drawn_drops(rng):
-    check_drop(rng, length(rng, 17, least=1))
-
-
-def check_drop(rng, n):
+@drawn_calls("factor_drop", n=[1, 2, 3, 6, 17])
+def test_variable_leaves_the_factor(rng, n):
+    """The factor is that of the others; also one with more room than it needs."""
     A, place = rng.normal(size=(n, n)), int(rng.integers(0, n))
     A = A @ A.T + np.eye(n)
     size = n + int(rng.integers(0, 3))
-    U, ones = anywhere(rng, np.zeros((size, size))), anywhere(rng, np.zeros(size))
-    F, r = anywhere(rng, np.arange(size)), anywhere(rng, np.arange(float(size)))
+    U, ones = anywhere(rng, np.zeros((size, size)), np.zeros(size))
+    F, r = anywhere(rng, np.arange(size), np.arange(float(size)))
     U[:n, :n] = np.linalg.cholesky(A).T
     ones[:n] = np.linalg.solve(U[:n, :n].T, np.ones(n))
     drop(U, F, r, ones, n, place)
@@ -195,24 +166,14 @@ def check_drop(rng, n):
     assert factor.T @ ones[: n - 1] == pytest.approx(np.ones(n - 1))
 
 
-@pytest.mark.parametrize("q", [1, 2, 3, 5, 8, 40])
-@pytest.mark.parametrize("seed", range(3))
-def test_pivots_end_at_the_optimum(q, seed):
+@drawn_calls("newton_pivots", q=[1, 2, 3, 5, 8, 40])
+def test_pivots_end_at_the_optimum(rng, q):
     """From any feasible point, with like samples among them: no violation is left, and g is Kβ."""
-    check_pivots(np.random.default_rng(seed), q)
-
-
-@drawn_calls("newton_pivots")
-def test_drawn_pivots(rng):
-    check_pivots(rng, length(rng, 30, least=1))
-
-
-def check_pivots(rng, q):
     X = rng.normal(size=(q, 2))[rng.integers(0, q, q)]
     K, y = np.exp(-((X[:, None] - X) ** 2).sum(axis=2)), np.where(np.arange(q) % 2, 1.0, -1.0)
     dual = Dual(hinge_families(y, rng.uniform(0.5, 2.0, q), rng.choice([1.2, np.inf])))
     beta = dual.join({"margin": rng.uniform(0, 1, q) * rng.integers(0, 2, q)})
-    K, g, beta = (anywhere(rng, each) for each in (K, K @ beta, beta))
+    K, g, beta = anywhere(rng, K, K @ beta, beta)
     assert ActiveSet(K, g, beta, dual.phi).run(1e-9, 1000, Clock())
     assert g == pytest.approx(K @ beta, abs=1e-12)
     assert beta.sum() == pytest.approx(0.0, abs=1e-12)

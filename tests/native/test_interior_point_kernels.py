@@ -1,12 +1,10 @@
 """The passes of the interior-point method against numpy, for families with slack and without."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.draws import anywhere, drawn_calls, length
+from helpers.draws import anywhere, drawn_calls, placed
 
 from polyopt.margin.interior_point.block import (
     Direction,
@@ -23,22 +21,13 @@ from polyopt.margin.interior_point.block import (
 EASE, MEAN = 1e-2, 3.0
 LENGTHS = [0, 1, 2, 7, 256, 257, 600]
 FAMILIES = {"one with slack": (1, 0), "three with slack": (3, 0), "both": (2, 2), "no slack": (0, 1)}
-cases = pytest.mark.parametrize(
-    ("soft", "hard", "n"),
-    [pytest.param(*sizes, n, id=f"{name} {n}") for name, sizes in FAMILIES.items() for n in LENGTHS],
-)
+CASES = {"family": FAMILIES, "n": LENGTHS}
 
 
-def shifted(values):
-    """The same numbers, at an odd multiple of their size in memory."""
-    base = np.empty(values.size + 1, values.dtype)
-    base[1:] = values.ravel()
-    return base[1:].reshape(values.shape)
-
-
-def drawn(soft, hard, n, place=np.copy, rng=None):
-    """A point, some samples of which lack rows, and a direction."""
-    rng, q, r = rng or np.random.default_rng(n), soft + hard, 2 * soft + hard
+def drawn(rng, family, n, place=None):
+    """A point, some samples of which lack rows, and a direction; place puts the arrays in memory."""
+    (soft, hard), place = FAMILIES[family], place or (lambda each: anywhere(rng, each))
+    q, r = soft + hard, 2 * soft + hard
     sides, kinks = rng.choice([-1, 1], (q, n)).astype(np.int8), np.array([1.0, -0.5, 0.0, -2.5])[:q]
     caps = rng.uniform(0.5, 2.0, (soft, n)) * (rng.random((soft, n)) < 0.8)
     Z, T, f = rng.uniform(0.1, 2.0, (r, n)), rng.uniform(0.1, 2.0, (r, n)), rng.normal(size=n)
@@ -72,15 +61,11 @@ def changes(at):
     return change, weight
 
 
-@cases
-def test_weigh(soft, hard, n):
+@drawn_calls("weigh", **CASES)
+def test_sums_of_a_point(rng, family, n):
     """Sums over families, sums over samples, and largest values, as defined."""
-    check_weigh(drawn(soft, hard, n))
-
-
-def check_weigh(at):
-    soft, n = at.soft, at.n
-    p, first = at.point, at.first
+    at = drawn(rng, family, n)
+    p, first, soft = at.point, at.first, at.soft
     d, V, found = np.full(n, np.nan), np.full((n, 3), 9.0), np.full(6, np.nan)
     reduced_diagonal(p, EASE, d, V, found)
     mu, s, other = p.Z[first], p.T[first], np.zeros((len(first), n))
@@ -101,26 +86,20 @@ def check_weigh(at):
     assert (V[:, 2] == 9.0).all()
 
 
-@cases
-def test_condense(soft, hard, n):
+@drawn_calls("condense", **CASES)
+def test_condensed_right_hand_side(rng, family, n):
     """One column is h, the others stay."""
-    check_condense(drawn(soft, hard, n))
-
-
-def check_condense(at):
+    at = drawn(rng, family, n)
     V = np.full((at.n, 3), 9.0)
     reduced_rhs(at.point, EASE, at.direction, V, 1)
     assert V[:, 1] == pytest.approx((at.point.sides * changes(at)[0]).sum(axis=0), abs=1e-10)
     assert (V[:, ::2] == 9.0).all()
 
 
-@cases
-def test_direct(soft, hard, n):
+@drawn_calls("direct", **CASES)
+def test_directions_and_longest_step(rng, family, n):
     """Directions, the longest step, and how the products change."""
-    check_direct(drawn(soft, hard, n))
-
-
-def check_direct(at):
+    at = drawn(rng, family, n)
     soft, found = at.soft, np.empty(3)
     p, direction = at.point, at.direction
     change, weight = changes(at)
@@ -138,13 +117,10 @@ def check_direct(at):
     assert found[1:] == pytest.approx(sums, rel=1e-9, abs=1e-9)
 
 
-@cases
-def test_target(soft, hard, n):
+@drawn_calls("target", **CASES)
+def test_complementarity_aims(rng, family, n):
     """Aims are in proportion to the cost, less a share of what the direction adds."""
-    check_target(drawn(soft, hard, n))
-
-
-def check_target(at):
+    at = drawn(rng, family, n)
     p, direction, mu = at.point, at.direction, 0.2
     direction.rhs[:] = np.nan
     set_complementarity_rhs(p, direction, MEAN, mu, 0.5)
@@ -152,13 +128,11 @@ def check_target(at):
     assert direction.rhs == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@cases
-def test_steps(soft, hard, n):
+@drawn_calls("step", "step_apart", share=[0.1, 0.9], **CASES)
+def test_steps_alike_and_apart(rng, share, family, n):
     """All move alike, or each sample's pairs by their own share of the direction."""
-    check_steps(drawn(soft, hard, n), drawn(soft, hard, n), 0.9)
-
-
-def check_steps(at, apart, share):
+    seed = int(rng.integers(1 << 32))
+    at, apart = (drawn(np.random.default_rng(seed), family, n) for _ in range(2))
     p, direction, soft = at.point, at.direction, at.soft
     Z, T, f = p.Z.copy(), p.T.copy(), p.f.copy()
     common_step(p, direction, 0.3)
@@ -174,13 +148,10 @@ def check_steps(at, apart, share):
         assert now == pytest.approx(before + lengths * change, rel=1e-12, abs=1e-12)
 
 
-@cases
-def test_cost(soft, hard, n):
+@drawn_calls("cost", **CASES)
+def test_cost_of_slacks(rng, family, n):
     """Caps times what the outputs are short of the kinks."""
-    check_cost(drawn(soft, hard, n))
-
-
-def check_cost(at):
+    at = drawn(rng, family, n)
     p, soft = at.point, at.soft
     short = np.maximum(p.kinks[:soft, None] - 0.5 * p.sides[:soft] * p.f, 0.0)
     assert slack_cost(p, 0.5) == pytest.approx((p.caps * short).sum())
@@ -189,7 +160,7 @@ def check_cost(at):
 def test_infinite_and_nan_outputs_are_not_hidden():
     """The right-hand side is not finite at outputs that are not."""
     for value in (np.nan, np.inf):
-        at, V = drawn(1, 0, 7), np.empty((7, 3))
+        at, V = drawn(np.random.default_rng(0), "one with slack", 7), np.empty((7, 3))
         at.point.caps[:], at.point.f[:] = 1.0, value
         at.point.Z[at.point.Z == 0.0] = 0.5
         reduced_rhs(at.point, EASE, at.direction, V, 2)
@@ -199,27 +170,13 @@ def test_infinite_and_nan_outputs_are_not_hidden():
 @pytest.mark.parametrize("n", [7, 257])
 def test_bits_do_not_depend_on_alignment(n):
     """Arrays that begin anywhere give the same bits."""
-    results = []
-    for place in (np.copy, shifted):
-        at, d, V = drawn(2, 1, n, place), place(np.zeros(n)), place(np.zeros((n, 3)))
-        found, longest = place(np.zeros(6)), place(np.zeros(3))
+    results = set()
+    for place in (np.copy, lambda each: placed(each, 1)):
+        at = drawn(np.random.default_rng(n), "both", n, place)
+        d, V, found, longest = (place(np.zeros(shape)) for shape in (n, (n, 3), 6, 3))
         reduced_diagonal(at.point, EASE, d, V, found)
         reduced_rhs(at.point, EASE, at.direction, V, 2)
         back_substitute(at.point, EASE, at.direction, longest)
         parts = (d, V, found, longest, at.direction.dZ, at.direction.dT, np.array(slack_cost(at.point, 0.7)))
-        results.append([part.tobytes() for part in parts])
-    assert results[0] == results[1]
-
-
-@drawn_calls("weigh", "condense", "direct", "target", "step", "step_apart", "cost")
-def test_drawn_passes(rng):
-    """Each on a point of its own; steps on two that are alike."""
-    soft, hard = int(rng.integers(0, 3)), int(rng.integers(0, 3))
-    hard, n, start = hard if soft + hard else 1, length(rng, 40), int(rng.integers(1 << 32))
-
-    def at():
-        return drawn(soft, hard, n, lambda each: anywhere(rng, each), np.random.default_rng(start))
-
-    for check in (check_weigh, check_condense, check_direct, check_target, check_cost):
-        check(at())
-    check_steps(at(), at(), rng.uniform(0.1, 0.99))
+        results.add(tuple(part.tobytes() for part in parts))
+    assert len(results) == 1

@@ -1,18 +1,18 @@
 """Calls of compiled kernels: what does not fit a signature is refused in a sentence, before C sees it."""
 
-from __future__ import annotations
-
 import pickle
 import re
 
 import numpy as np
 import pytest
+from helpers.draws import placed
 
 from polyopt.native.library import LIBRARIES, Struct, kernel, level
 
 SQUARE_NORMS = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8 f4")
 X = np.arange(12.0).reshape(4, 3)
 CENTRE, SQUARES = np.ones(3), np.zeros(4)
+ODD = placed(X.view(np.uint8).ravel(), 1).view(np.float64).reshape(4, 3)  # where no number may begin
 
 UNFIT = {
     "type": ((X.astype(np.int32), CENTRE, SQUARES), "X is of int32, not float64 or float32"),
@@ -35,44 +35,32 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("given", "said"), UNFIT.values(), ids=UNFIT)
-def test_arrays_that_do_not_fit_are_refused(given, said):
+def test_unfit_arrays_are_refused(given, said):
+    """By shape, type or order, in a sentence."""
     with pytest.raises((TypeError, ValueError), match=re.escape(said)):
         SQUARE_NORMS(*given)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_each_type_has_its_function(dtype):
+READ = {
+    "double": X,
+    "single": X.astype(np.float32),
+    "read-only": np.broadcast_to(X, X.shape),
+    "Fortran order": np.asfortranarray(X),
+    "columns apart": np.repeat(X, 2, axis=1)[:, ::2],
+    "not aligned": ODD,
+}
+
+
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+def test_any_array_is_read(read):
+    """Each type has its kernel, and an array that is not contiguous is copied."""
     squares = np.zeros(4)
-    SQUARE_NORMS(X.astype(dtype), CENTRE, squares)
+    SQUARE_NORMS(read, CENTRE, squares)
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
-def test_arrays_that_cannot_be_written_are_read():
-    X_kept, squares = X.copy(), np.zeros(4)
-    X_kept.flags.writeable = False
-    SQUARE_NORMS(X_kept, CENTRE, squares)
-    assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
-
-
-def not_aligned():
-    """X at a byte where no number may begin."""
-    moved = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(X.shape)
-    moved[:] = X
-    return moved
-
-
-@pytest.mark.parametrize(
-    "moved",
-    [np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], not_aligned()],
-    ids=["Fortran order", "columns apart", "not aligned"],
-)
-def test_arrays_apart_in_memory_are_read(moved):
-    squares = np.zeros(4)
-    SQUARE_NORMS(moved, CENTRE, squares)
-    assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
-
-
-def test_the_level_is_one_that_was_built():
+def test_level_was_built():
+    """The processor's level is one of the builds."""
     assert (LIBRARIES / f"kernels.{level()}.so").is_file()
 
 
@@ -86,7 +74,8 @@ class Pair(Struct):
 TAKES_PAIR = kernel("takes_pair", "pair: Pair; c: f8 (n)")
 
 
-def test_structs_are_held_to_class_lengths_and_types():
+def test_structs_are_checked():
+    """Their class, lengths and types."""
     pair = Pair(np.zeros(3, np.float32), np.zeros(3))
     assert (pair.kinds, pair.lengths) == ([np.dtype("f4")], {"n": 3})
     with pytest.raises(TypeError, match="pair is a NoneType, not a Pair"):
@@ -102,6 +91,7 @@ def test_structs_are_held_to_class_lengths_and_types():
 
 
 @pytest.mark.parametrize("signature", ["_x: f8", "x f8", "x: f8 (n"])
-def test_signatures_that_break_the_rules_are_refused(signature):
+def test_bad_signatures_are_refused(signature):
+    """When they are declared."""
     with pytest.raises(ValueError, match="nothing: "):
         kernel("nothing", signature)

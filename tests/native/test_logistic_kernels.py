@@ -1,31 +1,22 @@
 """The loss, and compiled descents and sweeps, of logistic polytopes against plain loops and numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.c_parts import kernel
-from helpers.draws import anywhere, drawn_calls, length, pick
+from helpers.draws import anywhere, drawn_calls, placed
 from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
 from formulations.face_penalty import FacePenalty
-from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _samples
+from polyopt.polyhedral.logistic_descent import OPTIONS, descend_faces, sample_arrays
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units, score_loss
-from polyopt.polyhedral.logistic_newton import _sweep
+from polyopt.polyhedral.logistic_newton import sweep_groups
 
 MAX_EXPONENT, PAIRS = 700.0, OPTIONS.lbfgs_pairs
 EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
 LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
-
-
-def shifted(values):
-    """The same numbers, at an odd multiple of eight bytes."""
-    base = np.empty(values.size + 1, values.dtype)
-    base[1:] = values.ravel()
-    return base[1:].reshape(values.shape)
 
 
 def test_elementary_functions_are_those_of_numpy():
@@ -43,15 +34,16 @@ def test_elementary_functions_are_those_of_numpy():
             assert single[0] == found[i]
 
 
-@drawn_calls("exponentials", "logarithms")
-def test_drawn_elementary_functions(rng):
-    x = rng.uniform(-MAX_EXPONENT, MAX_EXPONENT, length(rng))
-    for given, function, expected in (
-        (x, EXPONENTIALS, np.exp(x)),
-        (np.exp(np.abs(x)), LOGARITHMS, np.abs(x)),
+@drawn_calls("exponentials", "logarithms", n=range(36))
+def test_elementary_functions_of_any_length(rng, n):
+    """Arrays that begin anywhere."""
+    x = rng.uniform(-MAX_EXPONENT, MAX_EXPONENT, n)
+    for function, given, expected in (
+        (EXPONENTIALS, x, np.exp(x)),
+        (LOGARITHMS, np.exp(np.abs(x)), np.abs(x)),
     ):
-        out = anywhere(rng, np.full(len(x), np.nan))
-        function(anywhere(rng, given), out)
+        given, out = anywhere(rng, given, np.full(n, np.nan))
+        function(given, out)
         np.testing.assert_allclose(out, expected, rtol=4e-15, atol=1e-15)
 
 
@@ -79,9 +71,8 @@ def test_score_loss(owners, t, n):
     assert loss == pytest.approx(expected)
 
 
-def ring(owners, n, m, seed=0):
+def ring(rng, owners, n, m):
     """A problem of n samples, and faces to begin from."""
-    rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(n, m)) + 2.0, np.where(rng.random(n) < 0.5, 1.0, -1.0)
     units = Units(np.append(rng.uniform(0.5, 2.0, m), 1.0), rng.normal(size=m))
     c, penalty = rng.uniform(0.0, 2.0, n), FacePenalty.of(m)
@@ -89,26 +80,22 @@ def ring(owners, n, m, seed=0):
     return problem, np.where(problem.entries, rng.normal(size=problem.shape), 0.0)
 
 
-@pytest.mark.parametrize("owners", OWNERS, ids=str)
-@pytest.mark.parametrize("n", LENGTHS)
-def test_the_objective_of_faces(owners, n):
-    """Value and slope are those of numpy's formula, whatever the tile."""
-    for m in (1, 4, 6):
-        check_objective(np.random.default_rng(0), owners, n, m)
-
-
 def objective(v, g, *samples_and_t):
     """The objective at v, and its slope, of a descent of no iterations."""
     value, counts = np.full(1, np.nan), np.zeros(3, dtype=np.int64)
     pairs, none, room = np.empty((0, v.size)), np.empty(0), np.empty((3, v.size))
-    assert _descend(v, g, value, counts, pairs, pairs, none, none, room, none, *samples_and_t, 0.0) == 0
+    assert descend_faces(v, g, value, counts, pairs, pairs, none, none, room, none, *samples_and_t, 0.0) == 0
     return value[0]
 
 
-def check_objective(rng, owners, n, m):
-    problem, W = ring(owners, n, m, rng)
-    v, g = anywhere(rng, problem.units.scaled(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
-    samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
+@drawn_calls("descend_faces", owners=OWNERS, n=LENGTHS, m=[1, 4, 6, 9])
+def test_objective_of_faces(rng, owners, n, m):
+    """Value and slope are those of numpy's formula, whatever the tile."""
+    problem, W = ring(rng, owners, n, m)
+    v, g = anywhere(rng, problem.units.scaled(W).ravel(), np.full(W.size, np.nan))
+    samples = (
+        anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in sample_arrays(problem)
+    )
     value = objective(v, g, *samples, owners.count_minus, 0.4)
     expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
     assert value == pytest.approx(expected, rel=1e-12)
@@ -116,20 +103,15 @@ def check_objective(rng, owners, n, m):
     assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
 
 
-@drawn_calls("descend_faces")
-def test_drawn_objectives(rng):
-    check_objective(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
-
-
 def test_bits_do_not_depend_on_alignment():
     """Samples that begin anywhere give the same bits."""
-    problem, W = ring(Owners(3, 2), 515, 6)
-    v, results = problem.units.scaled(W).ravel(), []
-    for place in (np.copy, shifted):
-        g = place(np.zeros(W.size))
-        value = objective(place(v), g, *map(place, _samples(problem)), problem.owners.count_minus, 0.4)
-        results.append((value, g.tobytes()))
-    assert results[0] == results[1]
+    problem, W = ring(np.random.default_rng(0), Owners(3, 2), 515, 6)
+    v, results = problem.units.scaled(W).ravel(), set()
+    for start in (0, 1):
+        g, at, *samples = (placed(each, start) for each in (np.zeros(W.size), v, *sample_arrays(problem)))
+        value = objective(at, g, *samples, problem.owners.count_minus, 0.4)
+        results.add((value, g.tobytes()))
+    assert len(results) == 1
 
 
 def descent(problem, W, steps, kept=0, head=0, pairs=None):
@@ -137,23 +119,24 @@ def descent(problem, W, steps, kept=0, head=0, pairs=None):
     v, size = problem.units.scaled(W).ravel(), W.size
     counts, values = np.array([kept, head, 0]), np.empty(steps)
     S, B = np.zeros((2, PAIRS, size)) if pairs is None else pairs
-    made = _descend(
+    made = descend_faces(
         v, np.full(size, np.nan), np.full(1, np.nan), counts, S, B, (S * B).sum(axis=1), np.empty(PAIRS),
-        np.empty((3, size)), values, *_samples(problem), problem.owners.count_minus, 0.4, 1e-12,
+        np.empty((3, size)), values, *sample_arrays(problem), problem.owners.count_minus, 0.4, 1e-12,
     )  # fmt: skip
     return v, values[:made], counts
 
 
 @pytest.mark.parametrize(("kept", "head"), [(0, 0), (1, 1), (3, 3), (10, 0), (10, 4)])
-def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
+def test_step_is_along_pairs_direction(kept, head):
     """H <- V'HV + ss'/s'y with V = 1 - ys'/s'y, from s'y/y'y, as a matrix; −H g, but for its length."""
-    problem, W = ring(Owners(2, 2), 40, 3)
-    rng, size = np.random.default_rng(kept), W.size
+    rng = np.random.default_rng(kept)
+    problem, W = ring(rng, Owners(2, 2), 40, 3)
+    size = W.size
     steps, bends = 0.01 * rng.normal(size=(2, PAIRS, size))
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
     start, g = problem.units.scaled(W).ravel(), np.empty(size)
-    objective(start, g, *_samples(problem), problem.owners.count_minus, 0.4)
+    objective(start, g, *sample_arrays(problem), problem.owners.count_minus, 0.4)
     order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
         H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])
@@ -165,55 +148,39 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     assert moved / np.linalg.norm(moved) == pytest.approx(way / np.linalg.norm(way), abs=1e-7)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 300])
-def test_a_descent_goes_down_and_says_when_it_is_over(n):
+@drawn_calls("descend_faces", owners=OWNERS, n=[0, 1, 2, 35, 300], m=range(1, 10), steps=[1, 2, 9])
+def test_descent_goes_down(rng, owners, n, m, steps):
     """No objective is above the one before, and the last is that of the faces."""
-    counts = check_descent(np.random.default_rng(0), Owners(2, 2), n, 3, 500)
-    assert counts[2] == 1
-
-
-def check_descent(rng, owners, n, m, steps):
-    problem, W = ring(owners, n, m, rng)
+    problem, W = ring(rng, owners, n, m)
     v, values, counts = descent(problem, W, steps)
     start = problem.smooth(W, 0.4, 0.4)[0]
     assert (np.diff(np.r_[start, values]) <= 1e-12 * start).all()
-    assert len(values) > 0 or counts[2] == 1
+    assert counts[2] == 1 or len(values) == steps
     end = problem.units.unscaled(v.reshape(W.shape))
     assert problem.smooth(end, 0.4, 0.4)[0] == pytest.approx(values[-1] if len(values) else start, rel=1e-12)
-    return counts
 
 
-@drawn_calls("descend_faces")
-def test_drawn_descents(rng):
-    check_descent(rng, pick(rng, OWNERS), length(rng, 300), length(rng, 9, least=1), length(rng, 9, least=1))
+@pytest.mark.parametrize("n", [0, 1, 2, 300])
+def test_descent_ends(n):
+    """A descent comes to an end of its own."""
+    counts = descent(*ring(np.random.default_rng(0), Owners(2, 2), n, 3), 500)[2]
+    assert counts[2] == 1
 
 
-def test_numbers_that_are_not_finite_end_a_descent():
+def test_nan_ends_a_descent():
     """No step is made from faces whose objective is NaN."""
-    problem, W = ring(Owners(1, 1), 5, 2)
+    problem, W = ring(np.random.default_rng(0), Owners(1, 1), 5, 2)
     W[0, 0] = np.nan
     _, values, counts = descent(problem, W, 5)
     assert (len(values), counts[2]) == (0, 1)
 
 
-@pytest.mark.parametrize("sweeps", [0, 1, 3])
-@pytest.mark.parametrize("size", [0, 1, 2, 7])
-def test_sweeps_lower_groups_one_after_the_other(size, sweeps):
+@drawn_calls("sweep_groups", size=[0, 1, 2, 7, 19], sweeps=[0, 1, 3])
+def test_sweeps_lower_groups_in_turn(rng, size, sweeps):
     """Entry by entry if the group has no price, else by a proximal step; the slope keeps up."""
-    check_sweeps(np.random.default_rng(size), size, sweeps)
-
-
-@drawn_calls("sweep_groups")
-def test_drawn_sweeps(rng):
-    check_sweeps(rng, length(rng, 20), int(rng.integers(0, 4)))
-
-
-def check_sweeps(rng, size, sweeps):
     root = rng.normal(size=(size, 2 * size))
-    H, v, r = (
-        anywhere(rng, each) for each in (root @ root.T + 0.1 * np.eye(size), *rng.normal(size=(2, size)))
-    )
-    up, down = (anywhere(rng, each) for each in rng.uniform(0.0, 1.0, (2, size)))
+    H, v, r = anywhere(rng, root @ root.T + 0.1 * np.eye(size), *rng.normal(size=(2, size)))
+    up, down = anywhere(rng, *rng.uniform(0.0, 1.0, (2, size)))
     up[::3] = np.inf
     bounds = np.array([0, size // 2, size // 2, size])  # the second group is empty
     begins, ends, members = bounds[:-1].copy(), bounds[1:].copy(), anywhere(rng, rng.permutation(size))
@@ -230,6 +197,6 @@ def check_sweeps(rng, size, sweeps):
                 new *= max(length - price, 0.0) / length / own if length > 0.0 else 0.0
                 slope += H[:, part] @ (new - mine[part])
                 mine[part] = new
-    _sweep(H, r, v, begins, ends, members, up, down, prices, steep, np.empty(size), sweeps)
+    sweep_groups(H, r, v, begins, ends, members, up, down, prices, steep, np.empty(size), sweeps)
     assert v == pytest.approx(mine, rel=1e-10, abs=1e-12)
     assert r == pytest.approx(slope, rel=1e-10, abs=1e-12)

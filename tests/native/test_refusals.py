@@ -1,10 +1,13 @@
 """Input that would lead compiled code outside of its arrays is refused by the public functions."""
 
-from __future__ import annotations
+import io
+import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.draws import placed
+from sklearn.base import clone
 
 from formulations.language.types import canonical
 from polyopt import SVM, ConvexPolytopeMachine, certify_svm, load_model, save_model
@@ -54,51 +57,56 @@ def of_lists():
 
 HOSTILE |= {"descending": descending, "lists": of_lists}
 MACHINES = {
-    "kernel": SVM(), "linear": SVM(kernel="linear"), "faces": ConvexPolytopeMachine(n_faces=2),
-}  # fmt: skip
+    "kernel": SVM(),
+    "linear": SVM(kernel="linear"),
+    "faces": ConvexPolytopeMachine(2, n_init=1, random_state=0),
+}
+FITTED = {name: clone(machine).fit(DATA, Y) for name, machine in MACHINES.items()}
+TAKERS = {f"fit, {name}": lambda X, one=one: clone(one).fit(X, Y) for name, one in MACHINES.items()}
+TAKERS |= {f"predict, {name}": one.predict for name, one in FITTED.items()}
+TAKERS |= {
+    "blocks": lambda X: SVM(kernel="linear").fit(X, Y, executor="threads"),
+    "certificate": lambda X: certify_svm(X, Y, w=np.zeros(M), b=0.0, alpha=np.zeros(N)),
+}
 
 
 @pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-def test_indices_out_of_range_are_refused(machine, X):
+@pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
+def test_indices_out_of_range_are_refused(take, X):
+    """By every function that takes sparse samples, before compiled code sees them."""
     with pytest.raises((ValueError, IndexError)):
-        machine.fit(X(), Y)
-    fitted = machine.fit(DATA, Y)
-    with pytest.raises((ValueError, IndexError)):
-        fitted.predict(X())
+        take(X())
 
 
-@pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
-def test_blocks_refuse_indices_out_of_range(X):
-    with pytest.raises((ValueError, IndexError)):
-        SVM(kernel="linear").fit(X(), Y, executor="threads")
-
-
-@pytest.mark.parametrize("X", HOSTILE.values(), ids=HOSTILE)
-def test_certificates_refuse_indices_out_of_range(X):
-    with pytest.raises((ValueError, IndexError)):
-        certify_svm(X(), Y, w=np.zeros(M), b=0.0, alpha=np.zeros(N))
-
-
-def test_a_model_with_indices_out_of_range_is_refused(tmp_path):
-    """A file cannot have been made by save_model, which would refuse it too."""
-    machine = SVM().fit(DATA, Y)
-    save_model(machine, tmp_path / "model")
+def test_model_with_bad_indices_is_refused(tmp_path):
+    """Samples of a model file are checked when it is read."""
+    save_model(FITTED["kernel"], tmp_path / "model")
     assert load_model(tmp_path / "model").estimator.predict(DATA).shape == (N,)
-    machine._X.indptr[1] = 10**7
+    with zipfile.ZipFile(tmp_path / "model") as model, zipfile.ZipFile(tmp_path / "other", "w") as other:
+        for name in model.namelist():
+            content = model.read(name)
+            if name.endswith(".npz"):
+                parts, changed = dict(np.load(io.BytesIO(content))), io.BytesIO()
+                parts["indptr"][1] = 10**7
+                np.savez(changed, **parts)
+                content = changed.getvalue()
+            other.writestr(name, content)
     with pytest.raises(ValueError, match="negative or too large"):
-        save_model(machine, tmp_path / "other")
+        load_model(tmp_path / "other")
 
 
-def test_arrays_that_are_not_aligned_are_copied():
+@pytest.mark.parametrize("name", MACHINES)
+def test_unaligned_arrays_are_copied(name):
     """Compiled code takes numbers at multiples of their size in memory alone."""
     X = DATA.toarray()
-    shifted = np.zeros(X.nbytes + 1, np.uint8)[1:].view(float).reshape(X.shape)
-    shifted[:] = X
-    for machine in MACHINES.values():
-        expected = machine.fit(X, Y).decision_function(X)
-        assert np.array_equal(machine.fit(shifted, Y).decision_function(shifted), expected)
+    shifted = placed(X.view(np.uint8).ravel(), 1).view(float).reshape(X.shape)
+    expected = clone(MACHINES[name]).fit(X, Y).decision_function(X)
+    found = clone(MACHINES[name]).fit(shifted, Y).decision_function(shifted)
+    assert np.array_equal(found, expected)
+
+
+def test_unaligned_sparse_values_are_copied():
+    """Canonical sparse samples have aligned values."""
     sparse = DATA.copy()
-    sparse.data = np.zeros(DATA.data.nbytes + 1, np.uint8)[1:].view(float)
-    sparse.data[:] = DATA.data
+    sparse.data = placed(DATA.data.view(np.uint8), 1).view(float)
     assert canonical(sparse).data.flags.aligned

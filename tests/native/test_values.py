@@ -1,22 +1,26 @@
 """Kernel values in C: exponentials to two units in the last place, and sums in double precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from helpers.draws import anywhere, drawn_calls, length, pick
+from helpers.draws import TYPES, anywhere, drawn_calls
 
 from polyopt.linalg.kernel_scores import add_weighted, gaussians
 from polyopt.linalg.kernels import exponentials
 
 LENGTHS = [0, 1, 2, 7, 8, 15, 16, 17, 33, 70]
-TYPES = [np.float32, np.float64]
 LEAST = {np.float32: 87.0, np.float64: 700.0}
 
 
 def whole(T):
     """The exponentials of all columns of T."""
     exponentials(T, 0, T.shape[1])
+
+
+def exponential(value):
+    """The exponential of a number that stands alone."""
+    one = np.array([[value]])
+    exponentials(one, 0, 1)
+    return one[0, 0]
 
 
 def as_differences(T):
@@ -26,7 +30,8 @@ def as_differences(T):
 
 @pytest.mark.parametrize("function", [whole, as_differences])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_exponentials_are_right_to_two_units_in_the_last_place(dtype, function):
+def test_exponentials_have_two_units_error(dtype, function):
+    """Against longer floats."""
     least = LEAST[dtype]
     t = -np.concatenate([np.geomspace(1e-13, least, 200_003), np.linspace(0.0, least, 200_003)]).astype(dtype)
     found, true = t[None, :].copy(), np.exp(t.astype(np.longdouble))
@@ -53,80 +58,48 @@ def test_exponentials_at_the_edges(width, dtype, function):
 def test_exponentials_of_some_columns(width, dtype):
     """Other columns stay, and a number has the same bits wherever it stands."""
     T = -np.random.default_rng(0).uniform(0.0, 30.0, (3, width)).astype(dtype)
+    alone = np.array([[exponential(value) for value in row] for row in T], dtype).reshape(T.shape)
     for first in range(0, width + 1, 3):
-        found = T.copy()
-        exponentials(found, first, max(first, width - 1))
-        expected = T.copy()
-        for i in range(3):
-            for j in range(first, width - 1):
-                one = T[i : i + 1, j : j + 1].copy()
-                exponentials(one, 0, 1)
-                expected[i, j] = one[0, 0]
-        assert np.array_equal(found, expected)
+        found, last = T.copy(), max(first, width - 1)
+        exponentials(found, first, last)
+        assert np.array_equal(found, np.hstack([T[:, :first], alone[:, first:last], T[:, last:]]))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("width", LENGTHS)
-def test_gaussians_are_exponentials_of_differences(width, dtype):
-    rng = np.random.default_rng(0)
-    for count in (0, 1, 3):
-        products = rng.uniform(-5.0, 5.0, (count, width)).astype(dtype)
-        own, others = rng.uniform(0.0, 9.0, count).astype(dtype), rng.uniform(0.0, 9.0, width).astype(dtype)
-        expected = (products - others) - own[:, None]
-        whole(expected)
-        gaussians(products, own, others)
-        assert np.array_equal(products, expected)
+@drawn_calls("exponentials", "gaussians", dtype=TYPES, count=[0, 1, 3, 7], width=LENGTHS)
+def test_values_are_those_of_numpy(rng, dtype, count, width):
+    """To four units in the last place, as numpy's are not exact either; exponentials of some columns."""
+    sizes = rng.choice([-80.0, -1.0, -1e-6], (count, width))
+    T = (sizes * rng.uniform(-0.1, 1.0, sizes.shape)).astype(dtype)
+    own, others = anywhere(rng, *(rng.uniform(0.0, 2.0, size).astype(dtype) for size in T.shape))
+    products, T = anywhere(rng, T, T)
+    expected, (first, last) = T.copy(), np.sort(rng.integers(0, width + 1, 2)).tolist()
+    expected[:, first:last] = np.exp(np.minimum(T[:, first:last], 0.0))
+    exponentials(T, first, last)
+    np.testing.assert_allclose(T, expected, rtol=4 * np.finfo(dtype).eps)
+    differences = (products - others) - own[:, None]
+    gaussians(products, own, others)
+    expected = np.exp(np.minimum(differences, dtype(0.0)))
+    np.testing.assert_allclose(products, expected, rtol=4 * np.finfo(dtype).eps)
+    whole(differences)
+    assert np.array_equal(products, differences)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("width", LENGTHS)
-def test_weigh_adds_terms_and_their_sizes(width, dtype):
-    rng = np.random.default_rng(0)
-    for count in (0, 1, 3):
-        for start in (0, 1):
-            T = rng.normal(size=start + count * width).astype(dtype)[start:].reshape(count, width)
-            coef, sums, sizes = rng.normal(size=start + width)[start:], np.ones(count), np.full(count, 2.0)
-            add_weighted(T, coef, sums, sizes)
-            terms = T.astype(float) * coef
-            np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-13)
-            np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-14)
+@drawn_calls("weigh", dtype=TYPES, count=[0, 1, 3, 7], width=LENGTHS)
+def test_weigh_adds_terms_and_sizes(rng, dtype, count, width):
+    """The sum of weighted values, and of their absolute values."""
+    T, coef = anywhere(rng, rng.normal(size=(count, width)).astype(dtype), rng.normal(size=width))
+    sums, sizes = anywhere(rng, np.ones(count), np.full(count, 2.0))
+    add_weighted(T, coef, sums, sizes)
+    terms = T.astype(float) * coef
+    np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-14)
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_weigh_passes_odd_numbers_on(odd):
+    """NaN and infinities show in the sum."""
     T, sums, sizes = np.ones((3, 37)), np.zeros(3), np.zeros(3)
     T[1, 20] = odd
     add_weighted(T, -np.ones(37), sums, sizes)
     assert np.array_equal(sums, [-37.0, -odd, -37.0], equal_nan=True)
     assert np.array_equal(sizes, [37.0, odd, 37.0], equal_nan=True)
-
-
-@drawn_calls("exponentials", "gaussians")
-def test_drawn_exponentials(rng):
-    """To four units in the last place, as numpy's are not exact either; other columns stay."""
-    dtype, shape = pick(rng, TYPES), (length(rng, 7), length(rng, 70))
-    T = anywhere(rng, (rng.choice([-80.0, -1.0, -1e-6], shape) * rng.uniform(-0.1, 1.0, shape)).astype(dtype))
-    own, others = (anywhere(rng, rng.uniform(0.0, 2.0, size).astype(dtype)) for size in shape)
-    products, expected = anywhere(rng, T), T.copy()
-    first, last = np.sort(rng.integers(0, shape[1] + 1, 2)).tolist()
-    rtol = 4 * np.finfo(dtype).eps
-    expected[:, first:last] = np.exp(np.minimum(T[:, first:last], 0.0))
-    exponentials(T, first, last)
-    np.testing.assert_allclose(T, expected, rtol=rtol)
-    expected = np.exp(np.minimum((products - others) - own[:, None], dtype(0.0)))
-    gaussians(products, own, others)
-    np.testing.assert_allclose(products, expected, rtol=rtol)
-
-
-@drawn_calls("weigh")
-def test_drawn_sums(rng):
-    t, w = length(rng, 7), length(rng, 70)
-    T, coef = (
-        anywhere(rng, rng.normal(size=(t, w)).astype(pick(rng, TYPES))),
-        anywhere(rng, rng.normal(size=w)),
-    )
-    sums, sizes = anywhere(rng, np.ones(t)), anywhere(rng, np.full(t, 2.0))
-    add_weighted(T, coef, sums, sizes)
-    terms = T.astype(float) * coef
-    np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-13)

@@ -1,7 +1,5 @@
 """What the handbook's chapters show is what their code prints, and what shows something else is seen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -18,14 +16,16 @@ DIRECTIVE = re.compile(r"^```\{(\w+)\} (\S+)$", re.M)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_code_of_a_chapter_prints_what_the_chapter_shows(path):
+def test_chapter_shows_what_it_prints(path):
+    """The output blocks of a chapter are those of its code."""
     found = blocks(path.read_text(encoding="utf-8"), path)
     for block in found:
         assert (block.shown is None) == (not block.printed), f"printed and not shown, by\n{block.code}"
         assert differences(block.shown or "", block.printed) == []
 
 
-def test_every_program_and_every_exercise_that_a_chapter_names_is_there():
+def test_named_programs_and_exercises_exist():
+    """Of every directive of a chapter."""
     programs = {entry.name for entry in entries()}
     named = [found for path in PAGES for found in DIRECTIVE.findall(path.read_text(encoding="utf-8"))]
     assert {name for kind, name in named if kind == "program"} <= programs
@@ -49,11 +49,13 @@ def test_every_program_and_every_exercise_that_a_chapter_names_is_there():
         ("1.2e-05", "1.2e-04", False),
     ],
 )
-def test_a_number_agrees_to_its_last_digit_and_a_word_to_the_letter(shown, printed, agree):
+def test_shown_numbers_agree_to_last_digit(shown, printed, agree):
+    """Words and whole numbers agree to the letter."""
     assert (differences(shown, printed) == []) == agree
 
 
-def test_what_a_page_shows_can_be_written_anew():
+def test_page_can_be_written_anew():
+    """The outputs of a page are replaced by those of its code."""
     page = "```python\nprint(1 / 3)\n```\n\n```output\n```\n\nwords\n\n```output\nof nothing\n```\n"
     again = written_anew(page, "page.md")
     assert again == page.replace("```output\n```", f"```output\n{1 / 3}\n```")

@@ -1,7 +1,5 @@
 """The mathematics is documented by one template, the public API by numpydoc sections."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import pydoc
@@ -22,17 +20,15 @@ HEADINGS = [
     "Problem", "Variables and shapes", "Programs", "Recovery", "Multipliers", "Infeasible when",
     "Reference", "Example",
 ]  # fmt: skip
+by_family = pytest.mark.parametrize("name", FAMILIES)
 
 
-def headings(docstring: str) -> list[str]:
-    lines = docstring.splitlines()
-    return [line for line, rule in pairwise(lines) if line and rule == "-" * len(line)]
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_follows_the_template(name):
+@by_family
+def test_family_follows_template(name):
+    """Its docstring has the sections of the template, in their order."""
     docstring = inspect.getdoc(family(name))
-    assert [heading for heading in headings(docstring) if heading in HEADINGS] == HEADINGS
+    underlined = [line for line, rule in pairwise(docstring.splitlines()) if rule == "-" * len(line)]
+    assert [heading for heading in underlined if heading in HEADINGS] == HEADINGS
     assert re.search(r"\(\d{4}\)", docstring), "the reference gives a year"
     assert re.search(r"eq\. \(\d", docstring), "the reference gives an equation number"
 
@@ -48,8 +44,9 @@ def makers(module):
     }
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_program_of_a_family_is_named_in_its_docstring_and_stated_on_its_page(name):
+@by_family
+def test_programs_of_family_are_named(name):
+    """In the family's docstring, and stated on its page."""
     module = family(name)
     entries = entries_of(name, module)
     assert makers(module)
@@ -60,102 +57,91 @@ def test_every_program_of_a_family_is_named_in_its_docstring_and_stated_on_its_p
         assert all(row.text in page and row.meaning in page for row in entry.program.rows)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_examples_are_true(name):
+@by_family
+def test_examples_are_true(name):
+    """The doctests of a module print what they show."""
     results = doctest.testmod(family(name))
     assert results.attempted >= 4
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_demonstrates_itself(name):
+@by_family
+def test_family_has_an_example(name):
+    """Its docstring runs one of its programs."""
     pairs = pairs_of(name, family(name))
     printed = "\n".join(pair.demonstrate() for pair in pairs)
     gaps = [float(text) for text in re.findall(r"^  gap +(\S+)", printed, re.M)]
     residuals = [float(text) for text in re.findall(r"^  worst residual +(\S+)", printed, re.M)]
     assert len(gaps) == len(residuals) == len(pairs)
     assert max(gaps + residuals) < 1e-6
-    for word in ("primal value", "dual value", "recovered value"):
-        assert word in printed
+    assert all(word in printed for word in ("primal value", "dual value", "recovered value"))
+
+
+MODULES = [
+    "polyopt", "polyopt.verify", "polyopt.certificates", "polyopt.datasets", "polyopt.methods",
+    "polyopt.polytope", "polyopt.plots", "formulations.language.program",
+]  # fmt: skip
 
 
 def public_callables():
-    modules = [
-        "polyopt.verify",
-        "polyopt.certificates",
-        "polyopt.datasets",
-        "polyopt.methods",
-        "polyopt.polytope",
-        "polyopt.plots",
-        "formulations.language.program",
-    ]
-    found = {}
-    for module in map(import_module, modules):
-        for name in module.__all__:
-            found[f"{module.__name__}.{name}"] = getattr(module, name)
+    """Functions and classes by name; errors and enumerations have no parameters to be documented."""
+    found = {
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module in map(import_module, MODULES)
+        for name in module.__all__
+    }
     for name in FAMILIES:
         found |= {f"{name}.{key}": value for key, value in makers(family(name)).items()}
-    for name in polyopt.__all__:
-        found[f"polyopt.{name}"] = getattr(polyopt, name)
-    # The values of an enumeration are sentences, and errors are raised, not made: their summary is enough.
+    without = (Enum, BaseException)
     return {
         key: value
         for key, value in found.items()
-        if callable(value) and not (inspect.isclass(value) and issubclass(value, (Enum, BaseException)))
+        if callable(value) and not (inspect.isclass(value) and issubclass(value, without))
     }
 
 
 @pytest.mark.parametrize(("name", "thing"), sorted(public_callables().items()))
 def test_every_parameter_is_documented(name, thing):
+    """By numpydoc sections, or beside the fields of a dataclass; one parameter alone is in the summary."""
     docstring = inspect.getdoc(thing) or ""
     assert docstring, f"{name} has no docstring"
-    parameters = [
-        p for p in inspect.signature(thing).parameters if p not in ("self", "args", "kwargs", "values")
-    ]
-    if (
-        len(parameters) <= 1
-        or "rguments as in" in docstring
-        or re.search(r"from the (dual's|multipliers)", docstring)
-    ):
-        return  # one parameter, or another's: the summary says it
-    heading = re.search(r"(Parameters|Attributes)\n-+\n", docstring)
-    if heading is None and is_dataclass(thing):  # each field is documented beside it or above it
-        lines = inspect.getsource(thing)
-        for parameter in parameters:
-            assert re.search(rf"#:.*\n    {parameter}: |^    {parameter}: .*  #: ", lines, re.M), parameter
+    parameters = [*inspect.signature(thing).parameters.keys() - {"self", "args", "kwargs", "values"}]
+    if len(parameters) <= 1 or re.search(r"rguments as in|from the (dual's|multipliers)", docstring):
         return
-    section = docstring[heading.start() :]
+    section = re.search(r"(Parameters|Attributes)\n-+\n.*", docstring, re.S)
+    if section is None and is_dataclass(thing):
+        text, pattern = inspect.getsource(thing), r"#:.*\n    {0}: |^    {0}: .*  #: "
+    else:
+        text, pattern = section[0], r"(?:^|, )\*{{0,2}}{0}(?:, [\w, ]+)?(?: :|$)"
     for parameter in parameters:
-        pattern = rf"(^|, )\*{{0,2}}{parameter}(, [\w, ]+)?( :|$)"
-        assert re.search(pattern, section, re.M), f"{name} does not document {parameter}"
+        assert re.search(pattern.format(parameter), text, re.M), f"{name} does not document {parameter}"
 
 
 ESTIMATORS = [name for name in polyopt.__all__ if hasattr(getattr(polyopt, name), "fit")]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_an_estimator_has_an_example_that_is_true(name):
+def test_example_of_estimator_is_true(name):
     """The docstring of every public estimator ends with a short example, which runs as it says."""
     estimator = getattr(polyopt, name)
     tests = doctest.DocTestFinder(recurse=False).find(estimator, name, import_module(estimator.__module__))
-    [example] = tests
+    (example,) = tests
     assert 3 <= len(example.examples) <= 8
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
-def test_help_is_short_and_begins_with_an_example():
+def test_help_begins_with_an_example():
     """help(polyopt) is at most two pages, and fits, explains and certifies in its first lines."""
     lines = pydoc.render_doc(polyopt, renderer=pydoc.plaintext).splitlines()
     assert len(lines) <= 100
     first = "\n".join(lines[:20])
-    for word in (".fit(", ".explain(", ".certificate("):
-        assert word in first
+    assert all(word in first for word in (".fit(", ".explain(", ".certificate("))
     assert doctest.testmod(polyopt) == doctest.TestResults(failed=0, attempted=5)
 
 
-def test_dir_has_what_is_public_and_nothing_else():
+def test_dir_has_public_names_alone():
     """dir(polyopt) has the public names and the version; a star import has the same names."""
     assert sorted(dir(polyopt)) == sorted([*polyopt.__all__, "__version__"])
-    taken: dict[str, object] = {}
+    taken = {}
     exec("from polyopt import *", taken)
     assert set(taken) - {"__builtins__"} == set(polyopt.__all__)

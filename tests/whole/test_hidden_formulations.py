@@ -1,7 +1,5 @@
 """A user's own module named ``formulations`` beside his script, which Python finds before ours."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

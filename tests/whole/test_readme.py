@@ -1,7 +1,5 @@
 """What the README and the tour show is what happens, and their figures are those that were measured."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -45,38 +43,44 @@ def what_matters(line):
     return (cells[1], cells[2], cells[-2]) if len(cells) > 3 else line.strip()
 
 
-def test_the_front_page_is_a_page(text):
+def test_readme_is_a_page(text):
+    """Of at most 150 lines."""
     assert len(text.splitlines()) <= 150
 
 
-def test_the_six_lines_print_what_the_readme_says(text):
+def test_readme_example_prints_what_it_shows(text):
+    """But for numbers with a decimal point."""
     shown = re.search(r"The last two print:\n\n```\n(.*?)```", text, re.S).group(1).splitlines()
     without_numbers = [re.sub(r"-?\d+\.\d+", "number", line) for line in shown]
     printed = [re.sub(r"-?\d+\.\d+", "number", line) for line in printed_by(text, README)]
     assert printed[-len(shown) :] == without_numbers
 
 
-def test_the_tour_runs_and_prints_what_it_says(tour):
+def test_tour_prints_what_it_shows(tour):
+    """Rows and verdicts of the certificate are printed."""
     lines = printed_by(tour, HANDBOOK / "tour.md")
     shown = re.search(r"The certificate it prints:\n\n```\n(.*?)```", tour, re.S).group(1).splitlines()
     assert {what_matters(line) for line in shown} <= {what_matters(line) for line in lines}
     assert re.search(r"not optimal: `(.*?)`", tour).group(1) in lines
 
 
-def test_the_page_on_probabilities_runs_and_is_right():
+def test_page_on_probabilities_is_right():
+    """Its log loss is below 0.55."""
     lines = printed_by((HANDBOOK / "probabilities.md").read_text(encoding="utf-8"), "probabilities.md")
     assert float(lines[0]) < 0.55
     assert lines[-1].startswith("Within")
 
 
-def test_the_page_on_conformal_sets_runs_and_they_hold_the_labels():
+def test_conformal_sets_hold_labels():
+    """Sets asked to hold 0.9 of the labels hold more than 0.85."""
     pytest.importorskip("mapie")
     [line] = printed_by((HANDBOOK / "conformal.md").read_text(encoding="utf-8"), "conformal.md")
     assert float(line[:4]) > 0.85  # of 231 sets, 0.9 being asked for
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_file_it_names_is_there(path):
+def test_named_files_exist(path):
+    """Every relative link of a page leads to a file."""
     for name in re.findall(r"\]\((?!http|#)([^)]+)\)", path.read_text(encoding="utf-8")):
         name = name.partition("#")[0]
         inside = name.removeprefix("polyopt/")
@@ -86,7 +90,8 @@ def test_every_file_it_names_is_there(path):
 # -- figures -------------------------------------------------------------------------------------------
 
 
-def test_every_figure_of_the_readme_s_table_is_of_a_kept_table(tmp_path, text):
+def test_readme_table_is_of_kept_tables(tmp_path, text):
+    """Written anew from the kept tables, the README is the same."""
     copy = Path(shutil.copy(README, tmp_path))
     copy.write_text(text.replace("| Times faster |", "| Times |"), encoding="utf-8")
     pages.write_speed(copy)
@@ -96,13 +101,15 @@ def test_every_figure_of_the_readme_s_table_is_of_a_kept_table(tmp_path, text):
         pages.write_speed(copy)
 
 
-def test_a_ratio_that_a_limit_bounds_stays_a_bound():
-    assert pages._inverse("0.5", 1) == pages._inverse(0.5, 1) == "2.0"
-    assert pages._inverse("<0.25", 2) == "> 4.00"
-    assert pages._inverse("> 2", 2) == "< 0.50"
+def test_bounded_ratio_stays_a_bound():
+    """The inverse of "at most" is "at least"."""
+    assert pages.inverse("0.5", 1) == pages.inverse(0.5, 1) == "2.0"
+    assert pages.inverse("<0.25", 2) == "> 4.00"
+    assert pages.inverse("> 2", 2) == "< 0.50"
 
 
-def test_the_pages_of_results_are_of_the_kept_tables(tmp_path):
+def test_results_are_of_kept_tables(tmp_path):
+    """Written anew from the kept tables, each page is the same."""
     written = pages.write_results(tmp_path / "RESULTS.md")
     kept = [pages.FRONT.parent / path.relative_to(tmp_path) for path in written]
     assert {*pages.FRONT.parent.glob("results/pages/*.md")} == {*kept[1:]}
@@ -110,7 +117,8 @@ def test_the_pages_of_results_are_of_the_kept_tables(tmp_path):
         assert new.read_text(encoding="utf-8") == old.read_text(encoding="utf-8"), old
 
 
-def test_every_kept_table_has_its_command_and_its_place():
+def test_kept_tables_have_a_place():
+    """Each kept table is named once, and each named one is kept."""
     named = [name for _, names in NAMED.values() for name in names]
     assert len(named) == len(set(named))
     assert {path.stem for path in TABLES.glob("*.csv")} == {*named}

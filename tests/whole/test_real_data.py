@@ -1,7 +1,5 @@
 """Exact and fast solvers on real data: the same optimum, proven from the data."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +18,7 @@ def standardised(name):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.9), RelativeMarginMachine(B=2.0)])
 def test_linear_machines(name, machine):
+    """The fast solver's optimum is the explicit program's, and is certified."""
     X, y = standardised(name)
     exact = clone(machine).set_params(kernel="linear", solver="exact").fit(X, y).certificate()
     assert exact.claim is Claim.OPTIMAL
@@ -36,7 +35,8 @@ def test_linear_machines(name, machine):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_rbf_svm_is_libsvm_s(name):
+def test_rbf_svm_is_libsvms(name):
+    """Objective and outputs are those of scikit-learn's SVC."""
     X, y = standardised(name)
     ours = SVM(solver="decomposition", tol=1e-6).fit(X, y)
     theirs = SVC(tol=1e-6).fit(X, y)

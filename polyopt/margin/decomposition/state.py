@@ -70,7 +70,7 @@ _derivatives = kernel(
 )
 
 # total += Σ_k weights_k table[slots_k, start : start + w].
-_combine = kernel(
+combine_rows = kernel(
     "combine_rows", "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)", T="f8 f4",
 )  # fmt: skip
 
@@ -351,10 +351,10 @@ class RowCache:
         table, slots, weights = self.table, self._slot[samples], weights.astype(self.dtype)
         total = np.zeros(table.shape[1], dtype=self.dtype)
         if len(total) <= _STRIP:  # `run_blocks` would take longer than the sum
-            _combine(table, slots, weights, 0, total)
+            combine_rows(table, slots, weights, 0, total)
             return total
         run_blocks(
-            lambda start: _combine(table, slots, weights, start, total[start : start + _STRIP]),
+            lambda start: combine_rows(table, slots, weights, start, total[start : start + _STRIP]),
             range(0, len(total), _STRIP),
             cost=float(len(samples)) * len(total),
         )

@@ -24,7 +24,7 @@ _ENTRYWISE_COST = 40.0  # multiplications by BLAS in the time of one multiplicat
 _MAX_CALL_WORK = 1 << 24  # multiplications in one call in C: less than 0.1 s, so that Ctrl-C is soon heard
 
 # out[i] = √d_i (x_i - shift, 1), followed by V_i / √d_i; x_i is the first m numbers of row i. out may be X.
-_weight_rows = kernel(
+weight_rows = kernel(
     "weighted_rows",
     "X: T (n, x); shift: f8 (m); d: f8 (n); V: f8 (n, k); out!: f8 (n, w)",
     T="f8 f4",
@@ -34,7 +34,7 @@ _CSR = "data: T (e); indices: J (e); indptr: J (p)"
 _CSR_TYPES = {"T": "f8 f4", "J": "i4 i8"}
 
 # Add the lower triangle of X' diag(d) X to out; the indices of each row ascend.
-_csr_normal_matrix = kernel("csr_normal", f"{_CSR}; d: f8 (n); out!: f8 (w, w)", **_CSR_TYPES)
+csr_normal_matrix = kernel("csr_normal", f"{_CSR}; d: f8 (n); out!: f8 (w, w)", **_CSR_TYPES)
 
 
 class Rows:
@@ -43,10 +43,11 @@ class Rows:
     shift (m,): the point subtracted from every sample; zeros at first.
     products: number of multiplications in X' diag(d) X if it is computed entry by entry.
     is_entrywise: True if it is computed so, because X is very sparse; else by BLAS, densely.
+    max_call_work: multiplications in one call in C.
     """
 
-    def __init__(self, X: Matrix):
-        self.X = X
+    def __init__(self, X: Matrix, max_call_work: int = _MAX_CALL_WORK):
+        self.X, self.max_call_work = X, max_call_work
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
         self._block = max(_BLOCK_NUMBERS // (self.m + 1), 64)  # rows
@@ -88,9 +89,9 @@ class Rows:
             block = buffer[: len(d[rows])]
             if is_sparse(self.X):
                 block[:, : self.m] = self.X[rows].toarray()
-                _weight_rows(block, self.shift, d[rows], V[rows], block)
+                weight_rows(block, self.shift, d[rows], V[rows], block)
             else:
-                _weight_rows(self.X[rows], self.shift, d[rows], V[rows], block)
+                weight_rows(self.X[rows], self.shift, d[rows], V[rows], block)
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         return _symmetric(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
@@ -101,7 +102,7 @@ class Rows:
         total = sums[-1, -1]
         M = np.zeros((self.m + 1, self.m + 1))
         for rows, starts in self._sparse_ranges():
-            _csr_normal_matrix(self.X.data, self.X.indices, starts, d[rows], M)
+            csr_normal_matrix(self.X.data, self.X.indices, starts, d[rows], M)
         M[-1] = sums[:, -1]
         M = _symmetric(M)
         # Σ d_i (x_i - shift)(x_i - shift)' from Σ d_i x_i x_i' and Σ d_i (x_i - shift).
@@ -125,7 +126,7 @@ class Rows:
         assert is_sparse(self.X)
         starts = self.X.indptr
         work = np.cumsum(np.diff(starts).astype(float) ** 2)
-        cuts = np.searchsorted(work, np.arange(_MAX_CALL_WORK, work[-1:].sum(), _MAX_CALL_WORK))
+        cuts = np.searchsorted(work, np.arange(self.max_call_work, work[-1:].sum(), self.max_call_work))
         stops = np.unique(np.append(cuts, self.n))
         for first, last in zip([0, *stops[:-1]], stops, strict=True):
             yield slice(first, last), starts[first : last + 1]

@@ -1,7 +1,5 @@
 """Table 2: two methods next to each other on the same splits, and which class is inside."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -21,29 +19,31 @@ def folds(data, method, accuracy):
     ]  # fmt: skip
 
 
-def test_repetitions_that_one_method_lacks_do_not_count():
+def test_pair_counts_shared_repetitions():
+    """Two methods are compared on the repetitions that both have."""
     rows = [*folds("wbc", "PLUME", PLUME), *folds("wbc", "SPLA1", SPLA1[:2])]
     cells = {cell["method"]: cell for cell in table.pair_cells(pd.DataFrame(rows))}
     assert [cells[name]["repetitions"] for name in ("PLUME", "SPLA1")] == [2, 2]
     assert [round(cells[name]["accuracy"], 3) for name in ("PLUME", "SPLA1")] == [85.0, 82.5]
 
 
-def test_plume_is_compared_with_spla1_repetition_by_repetition():
+def test_methods_are_compared_by_repetition():
+    """The difference is over repetitions' means, which are 85, 85, 60 and 80, 85, 55."""
     rows = [*folds("wbc", "SPLA1", SPLA1), *folds("wbc", "PLUME", PLUME)]
-    shown = table._shown(pd.DataFrame(table.pair_cells(pd.DataFrame(rows))))
-    # Of the repetitions 85, 85, 60 and 80, 85, 55.
+    shown = table.as_shown(pd.DataFrame(table.pair_cells(pd.DataFrame(rows))))
     assert list(shown["PLUME above SPLA1"]) == ["", "+3.33 ± 2.36, in 2 of 3"]
     np.testing.assert_allclose(shown["deviation of the means"], [13.12, 11.79], atol=0.01)
 
 
-def test_the_other_class_inside_is_another_machine(rng):
-    # One class in a ring around the other, which alone is convex: eight faces hold it, and not the ring.
+def test_other_class_inside_is_worse():
+    """Eight faces enclose the disc, and not the ring around it."""
+    rng = np.random.default_rng(0)
     angle, radius = rng.uniform(0, 2 * np.pi, 200), np.repeat([0.5, 2.0], 100)
     X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     y = np.repeat([1, 0], 100)
     right, wrong = (
-        np.mean([fold["accuracy"] for fold in table._repetition("wbc", X, y, 8, name, 2, 0)])
-        for name in ("PC-SLP, one start", "PC-SLP, one start" + table._OTHER)
+        np.mean([fold["accuracy"] for fold in table.repetition_of("wbc", X, y, 8, name, 2, 0)])
+        for name in ("PC-SLP, one start", "PC-SLP, one start" + table.OTHER_INSIDE)
     )
     assert right > 0.97
     assert wrong < 0.8

@@ -1,7 +1,5 @@
 """The baselines: OC1, AMM online and kernel LDA do what their papers say."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np
@@ -12,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.baselines import AdaptiveMultiHyperplaneMachine, ObliqueTree
 from benchmarks.baselines.klda import fisher_direction
 from benchmarks.baselines.oc1 import Tree, best_step, climb, grow, impurity, impurity_of_sides, pruned
+from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel
 
 
@@ -23,6 +22,7 @@ def cosine(u, v):
 
 
 def test_impurities_by_hand():
+    """The Gini impurity of a split is the weighted mean of its sides'."""
     sides = np.array([[3.0, 1.0], [0.0, 4.0]])
     assert impurity(sides) == pytest.approx(4 * (1 - (9 + 1) / 16) / 8, abs=1e-15)
     assert impurity(np.array([[3.0, 0.0], [0.0, 4.0]])) == 0.0
@@ -38,7 +38,8 @@ def split_data(seed, n=40, m=3):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_value_of_a_coefficient_is_the_best_of_all(seed):
+def test_step_is_best_of_all_breakpoints(seed):
+    """A step on one coefficient reaches the least impurity between any two breakpoints."""
     columns, codes, weights, a = split_data(seed)
     V, rest = a @ columns, (codes, weights, 3)
     for m, x in enumerate(columns):
@@ -54,7 +55,8 @@ def test_the_best_value_of_a_coefficient_is_the_best_of_all(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_climb_ends_where_no_coefficient_improves(seed):
+def test_climb_ends_at_coordinate_minimum(seed):
+    """No single coefficient improves the split; random jumps never make it worse."""
     columns, codes, weights, a = split_data(seed, n=60)
     rest, start = (codes, weights, 3), a.copy()
     state = np.array([seed], dtype=np.uint64)
@@ -77,7 +79,8 @@ def noisy_line(n=300, seed=0, share=0.1):
     return X, y.astype(int)
 
 
-def test_an_oblique_line_takes_one_split():
+def test_oblique_line_takes_one_split():
+    """Features of any scale need one oblique split, and a univariate tree more than ten leaves."""
     X, y = noisy_line(share=0.0)
     tree = ObliqueTree(prune=0.0, random_state=0).fit(X * [1, 1000], y)
     assert (tree.n_nodes_, tree.n_leaves_) == (3, 2)
@@ -98,7 +101,8 @@ def subtrees(tree: Tree, node: int = 0):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
+def test_pruning_picks_from_cost_complexity_sequence(seed):
+    """The pruned tree has the least validation error of all cost-complexity optimal subtrees."""
     X, y = noisy_line(n=150, seed=seed, share=0.15)
     tree = grow(X[:100], y[:100], np.ones(100), 2, 2, 0, np.random.default_rng(seed))
     levels = tree.path(X[100:])
@@ -132,7 +136,8 @@ def xor(n=400, seed=0):
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-def test_hyperplanes_are_added_where_one_is_not_enough():
+def test_hyperplanes_are_added_for_xor():
+    """XOR takes several hyperplanes per class; limited to one, the machine fails."""
     X, y = xor()
     machine = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, random_state=0).fit(X, y)
     assert machine.n_weights_.min() > 1
@@ -186,8 +191,9 @@ def literal_amm(X, codes, machine):
         (50, 5.0, 4),
     ],
 )
-def test_the_running_sums_are_the_algorithm_as_written(limit, c, every, rng):
-    X = rng.normal(size=(150, 3))
+def test_running_sums_follow_algorithm(limit, c, every):
+    """The machine has the weights of Algorithm 1, run as it is written."""
+    X = np.random.default_rng(0).normal(size=(150, 3))
     codes = (np.abs(X[:, 0]) > 0.7).astype(int) + (X[:, 1] > 1)
     machine = AdaptiveMultiHyperplaneMachine(
         lam=0.01, epochs=3, limit=limit, prune_every=every, c=c, random_state=5
@@ -212,8 +218,9 @@ def scatter(X, y):
 
 
 @pytest.mark.parametrize("copies", [1, 2])  # of two copies the Gram matrix is singular
-def test_the_linear_kernel_gives_the_ridge_discriminant(copies, blobs):
-    X, y = (np.concatenate([part] * copies) for part in blobs)
+def test_linear_kernel_is_ridge_discriminant(copies):
+    """With the linear kernel α gives w = (S_w + εI)⁻¹ (m₊ − m₋)."""
+    X, y = (np.concatenate([part] * copies) for part in two_blobs(seed=0))
     Sw, (low, high) = scatter(X, y)
     alpha, b = fisher_direction(X @ X.T, y > 0, EPS)
     w = np.linalg.solve(Sw + EPS * np.eye(X.shape[1]), high - low)
@@ -224,8 +231,9 @@ def test_the_linear_kernel_gives_the_ridge_discriminant(copies, blobs):
 
 
 @pytest.mark.parametrize("kernel", [Kernel("rbf", 0.4), Kernel("poly", 0.5, 2, 1.0)], ids=repr)
-def test_a_kernel_s_direction_solves_its_equations(kernel, blobs):
-    X, y = blobs
+def test_kernel_direction_solves_its_equations(kernel):
+    """(N + εK) α is the difference of the kernel means."""
+    X, y = two_blobs(seed=2)
     K = kernel(X)
     N, means = np.zeros_like(K), []
     for label in (-1, 1):

@@ -1,11 +1,8 @@
 """The portfolio's ratios, profiles and data are what they are said to be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 
 from benchmarks import kernel_portfolio
 from benchmarks.helpers.portfolio_data import SETS, samples
@@ -31,7 +28,8 @@ def a_cell(data, ours, theirs, status="SOLVED", peer_status="ended", threads=1):
     return row
 
 
-def test_means_and_worst_cells_come_first():
+def test_means_and_worst_cells_lead():
+    """The table begins with the geometric mean and the worst cell, and ends with absent sets."""
     rows = [a_cell("a", 1.0, 2.0), a_cell("b", 8.0, 1.0)]
     table = kernel_portfolio.as_printed(rows, absent=["c"])
     assert list(table["data"][:2]) == ["geometric mean", "worst: b"]
@@ -44,12 +42,14 @@ def test_means_and_worst_cells_come_first():
     ("statuses", "ratio"),
     [(("limit", "ended"), "> 4"), (("SOLVED", "limit"), "< 4"), (("limit", "limit"), "neither ended")],
 )
-def test_a_ratio_at_the_limit_is_a_bound(statuses, ratio):
+def test_ratio_at_limit_is_a_bound(statuses, ratio):
+    """A ratio with a run at the time limit is shown as a bound."""
     table = kernel_portfolio.as_printed([a_cell("a", 4.0, 1.0, *statuses)])
     assert table.loc[table["data"] == "a (9, 2)", "ratio"].tolist() == [ratio]
 
 
-def test_the_profile_counts_what_did_not_end_and_leaves_out_what_was_not_tried():
+def test_profile_counts_unfinished_runs():
+    """Unfinished runs are infinitely slow in the profile; cells without a rival are left out."""
     rows = [
         a_cell("a", 1.0, 3.0), a_cell("b", 4.0, 2.0), a_cell("c", 1.0, 1.0, peer_status="limit"),
         a_cell("d", 9.0, 9.0, "limit", "limit"), a_cell("e", 1.0, 1.0, peer_status=np.nan),
@@ -60,11 +60,21 @@ def test_the_profile_counts_what_did_not_end_and_leaves_out_what_was_not_tried()
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if not SETS[name].file])
-def test_seeded_sets_are_the_same_each_time(name):
+def test_seed_decides_a_set(name):
+    """A smaller draw of the set has both classes, and is the same each time."""
+    make = SETS[name].make
+    size, *rest = make.args
+    assert 2000 <= size <= 20_000
+    (X, positive), (again, same) = make.func(300, *rest), make.func(300, *rest)
+    assert set(positive) == {False, True}
+    np.testing.assert_array_equal(positive, same)
+    assert abs(X - again).max() == 0.0
+
+
+@pytest.mark.parametrize("name", ["moons", "one-hot"], ids=["dense", "sparse"])
+def test_samples_are_single_with_signs(name):
+    """Samples are single precision, labels -1 and +1."""
     X, y = samples(name)
-    again, same = samples(name)
-    assert set(y) == {-1.0, 1.0}
     assert X.dtype == np.float32
-    assert 2000 <= X.shape[0] <= 20_000
-    np.testing.assert_array_equal(y, same)
-    assert (abs(X - again).max() if sp.issparse(X) else np.abs(X - again).max()) == 0.0
+    assert X.shape[0] == len(y) == SETS[name].make.args[0]
+    assert set(y) == {-1.0, 1.0}

@@ -1,7 +1,5 @@
 """The campaign's checker catches what it is to catch, and a part of the campaign finds nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -38,13 +36,15 @@ def of_pair(w, b, **changes):
 # -- the checker knows the truth -----------------------------------------------------------------
 
 
-def test_the_optimum_of_two_points_is_known():
+def test_optimum_of_two_points():
+    """The reference optimum and the value of its point are those by hand."""
     truth = Hinge(*PAIR, np.ones(2), LINEAR)
     assert abs(truth.best.value - 0.5) < 1e-12
     assert truth.at_hyperplane(np.array([1.0]), 0.0).value == 0.5
 
 
-def test_bounded_outputs_raise_the_optimum_as_the_program_says():
+def test_bounded_outputs_raise_the_optimum():
+    """With |f| ≤ 1/2 the optimum is w = 1/2, with both hinges 1/2; a point outside is measured."""
     # |f| <= 1/2: w = 1/2, both hinges 1/2.
     truth = Hinge(*PAIR, np.ones(2), LINEAR, B=0.5)
     assert abs(truth.best.value - (0.125 + 1.0)) < 1e-12
@@ -54,7 +54,8 @@ def test_bounded_outputs_raise_the_optimum_as_the_program_says():
 
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid"])
-def test_kernel_errors_hold_the_difference_to_exact_rationals(name):
+def test_kernel_errors_bound_exact_differences(name):
+    """Kernel values differ from exact rationals by at most their stated error."""
     from fractions import Fraction
 
     rng = np.random.default_rng(0)
@@ -77,7 +78,8 @@ def test_kernel_errors_hold_the_difference_to_exact_rationals(name):
         assert abs(K[i, j] - high - low) <= error[i, j] + (2e-16 * abs(high) if double else 0)
 
 
-def test_best_intercept_is_best_among_all_breakpoints():
+def test_best_intercept_of_all_breakpoints():
+    """No breakpoint of the hinges has a smaller loss than the best intercept."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         g, y = rng.normal(size=7).astype(LD), np.where(rng.random(7) < 0.5, 1.0, -1.0)
@@ -91,8 +93,8 @@ def test_best_intercept_is_best_among_all_breakpoints():
 
 
 @pytest.mark.parametrize("costs", [1.0, 1e6])
-def test_the_checkers_solver_meets_its_own_dual_value(costs):
-    """β of the best point proves a bound by the dual; both agree, so that the best is the optimum."""
+def test_reference_optimum_meets_its_dual(costs):
+    """The multipliers of the reference optimum prove its value by the dual."""
     from benchmarks.campaign.dual import propose
 
     rng = np.random.default_rng(3)
@@ -110,6 +112,7 @@ def test_the_checkers_solver_meets_its_own_dual_value(costs):
 
 
 def test_true_claims_pass():
+    """An optimal and a suboptimal true claim raise no objection."""
     facts = of_pair(1.0, 0.0)
     assert kinds(Claimed("OPTIMAL", 0.5, 0.5, rounding=0.0), facts) == []
     assert kinds(Claimed("SUBOPTIMAL_BY", 0.5, 0.1, rounding=0.0), facts) == []
@@ -126,28 +129,33 @@ def test_true_claims_pass():
         (Claimed("INFEASIBLE", 0.5, math.inf), "infeasible, but there is a point"),
     ],
 )
-def test_a_planted_claim_is_caught(claimed, kind):
+def test_false_claim_is_caught(claimed, kind):
+    """Each kind of false claim is named."""
     assert kind in kinds(claimed, of_pair(1.0, 0.0))
 
 
-def test_an_optimal_that_is_not_is_caught_whatever_values_it_shows():
+def test_false_optimum_is_caught():
+    """A point above the optimum is not OPTIMAL, whatever bound it shows."""
     facts = of_pair(1.01, 0.0)
     assert kinds(Claimed("OPTIMAL", float(facts.value), 0.5), facts) == ["not optimal"]
     assert kinds(Claimed("SUBOPTIMAL_BY", float(facts.value), 0.5), facts) == []
 
 
-def test_stated_rounding_is_granted_and_no_more():
+def test_only_stated_rounding_is_granted():
+    """A bound may exceed the optimum by the stated rounding error, and by no more."""
     facts = of_pair(1.0, 0.0)
     assert kinds(Claimed("OPTIMAL", 0.5, 0.5 + 1e-9, rounding=1e-8), facts) == []
     assert kinds(Claimed("OPTIMAL", 0.5, 0.5 + 1e-7, rounding=1e-8), facts) != []
 
 
-def test_a_point_outside_its_bounds_is_not_optimal():
+def test_infeasible_point_is_not_optimal():
+    """A claim about a point beyond its output bound is false."""
     facts = of_pair(1.0, 0.0, B=0.5)
     assert "outside its rows" in kinds(Claimed("OPTIMAL", 1.125, 1.125), facts)
 
 
-def test_a_bound_of_an_indefinite_matrix_must_be_below_the_lifted_optimum():
+def test_bound_of_indefinite_matrix_is_checked():
+    """A bound must be below the optimum of the lifted matrix: the program itself is unbounded."""
     # The matrix is -1e-7 on the diagonal: its program is unbounded, any bound of it would be false.
     K, y = np.diag([1.0, -1e-7]), PAIR[1]
     truth = Hinge(K, y, np.full(2, 1e9), {"name": "precomputed"})
@@ -160,20 +168,23 @@ def test_a_bound_of_an_indefinite_matrix_must_be_below_the_lifted_optimum():
 
 
 @pytest.mark.parametrize("given", [[-1.0, -1.0], [-1.0, 1.5], [-1.0, math.nan], [-1.002, 1.0]])
-def test_predictions_of_another_model_are_caught(given):
+def test_outputs_of_another_model_are_caught(given):
+    """Outputs that differ from the model's by more than rounding are found."""
     true = np.array([-1.0, 1.0], dtype=LD)
     assert judge_outputs(np.array(given), true, 0.0, PAIR[1], np.ones(2, LD), 0.5, "predictions")
     assert not judge_outputs(true + 1e-9, true, 0.0, PAIR[1], np.ones(2, LD), 0.5, "predictions")
 
 
-def test_a_status_better_than_its_point_is_caught():
+def test_too_good_status_is_caught():
+    """SOLVED with a gap above the tolerance is found."""
     assert judge_status("SOLVED", 0.49, 1e-2)
     assert not judge_status("SOLVED", 1e-3, 1e-2)
     assert not judge_status("INACCURATE", 0.49, 1e-2)
 
 
 @pytest.mark.parametrize("family", ["cpm", "polyceptron", "pc-slp", "spla1", "plume"])
-def test_moved_faces_are_not_optimal_for_their_cells(family):
+def test_moved_faces_are_not_stationary(family):
+    """Random faces are not stationary for their cells; false bounds and values of them are found."""
     rng = np.random.default_rng(5)
     X, y, one = rng.normal(size=(12, 2)), np.where(rng.random(12) < 0.5, 1.0, -1.0), np.ones(12)
     truths = {
@@ -209,7 +220,8 @@ def _error(act):
     return raised.value
 
 
-def test_a_refusal_is_a_sentence_of_ours():
+def test_refusals_are_own_sentences():
+    """Bad parameters and impossible calls are refused in a sentence of this project."""
     from polyopt import SVM, certify_svm
 
     assert sentence_of(_error(lambda: SVM(C=-1.0).fit(*PAIR)))
@@ -226,12 +238,15 @@ def test_a_refusal_is_a_sentence_of_ours():
         lambda: [][0],
     ],
 )
-def test_an_accident_is_no_refusal(act):
+def test_accidents_are_not_refusals(act):
+    """An exception that the project did not word is a traceback."""
     assert sentence_of(_error(act)) is None
     assert attempt("any", act).outcome == "traceback"
 
 
-def test_a_run_without_end_is_stopped():
+def test_endless_run_is_stopped():
+    """A run past its limit is stopped and counted as an overrun."""
+
     def endless():
         while True:
             pass
@@ -245,7 +260,8 @@ def test_a_run_without_end_is_stopped():
 
 @pytest.mark.parametrize("span", RANGES)
 @pytest.mark.parametrize("family", list(driver.FAMILIES))
-def test_a_part_of_the_campaign_finds_nothing_false(family, span):
+def test_first_problems_have_no_false_claims(family, span):
+    """No claim on the first problems of a family is false, late or a traceback."""
     faults = []
     for seed in range(4 if span == "extreme" else 2):  # few meet a polytope that stalls
         for each in driver.replay(family, span, seed):

@@ -1,7 +1,5 @@
 """The comparison with interpretable models: what is counted, kept, averaged and told apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,29 +35,34 @@ def samples():
 # -- what is counted -----------------------------------------------------------------------------------
 
 
-def test_weights_that_are_not_zero_are_counted_with_the_intercept(samples):
+def test_linear_size_counts_nonzero_weights(samples):
+    """The size of a linear model is its nonzero weights and its intercept."""
     model = LogisticRegression(l1_ratio=1.0, C=0.05, solver="liblinear").fit(*samples)
     weights = [value for value in (*model.coef_[0], *model.intercept_) if value != 0.0]
     assert 0 < numbers_of(model) == len(weights) < 81
 
 
-def test_a_tree_has_its_thresholds_and_its_leaves(samples):
+def test_tree_size_counts_thresholds_and_leaves(samples):
+    """The size of a tree is its inner nodes and its leaves."""
     tree = DecisionTreeClassifier(max_leaf_nodes=7, random_state=0).fit(*samples)
     inner = int((tree.tree_.children_left >= 0).sum())
     assert numbers_of(tree) == inner + tree.get_n_leaves() == 13
 
 
-def test_added_trees_have_all_their_nodes_and_where_they_start(samples):
+def test_boosting_size_counts_all_nodes(samples):
+    """The size of added trees is all their nodes and the baseline."""
     model = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=4, early_stopping=False).fit(*samples)
     assert numbers_of(model) == 1 + 3 * (3 + 4)
 
 
-def test_a_kernel_machine_has_all_its_support_vectors(samples):
+def test_kernel_size_counts_support_vectors(samples):
+    """The size of a kernel machine is its support vectors, coefficients and intercept."""
     model = SVC().fit(*samples)
     assert numbers_of(model) == len(model.support_) * 81 + 1
 
 
-def test_the_model_is_found_within_what_is_around_it(samples):
+def test_size_looks_inside_wrappers(samples):
+    """The size of a pipeline, calibration or search is its final model's."""
     tree = DecisionTreeClassifier(random_state=0)
     search = GridSearchCV(tree, {"max_leaf_nodes": [3]}, cv=2)
     whole = make_pipeline(StandardScaler(), CalibratedClassifierCV(search, cv=2, ensemble=False))
@@ -68,7 +71,8 @@ def test_the_model_is_found_within_what_is_around_it(samples):
     assert numbers_of(whole) == 5
 
 
-def test_a_model_without_a_rule_is_named():
+def test_unknown_model_has_no_size():
+    """A model without a rule is refused by name."""
     with pytest.raises(TypeError, match="numbers of StandardScaler is not known"):
         numbers_of(StandardScaler())
 
@@ -76,12 +80,14 @@ def test_a_model_without_a_rule_is_named():
 # -- the rivals ----------------------------------------------------------------------------------------
 
 
-def test_the_small_lasso_keeps_to_its_size_and_the_other_need_not(samples):
+def test_small_lasso_keeps_to_its_limit(samples):
+    """The limit holds for the small lasso; without it the model is larger."""
     small, large = SparseLogistic(limit=4).fit(*samples), SparseLogistic().fit(*samples)
     assert numbers_of(small) <= 4 < numbers_of(large)
 
 
 def test_gaps_and_unseen_levels_are_prepared():
+    """A gap becomes the median or a level of its own, an unseen level all zeros."""
     frame = pd.DataFrame({"age": [1.0, np.nan, 3.0], "sex": pd.Categorical(["f", "m", None])})
     mixed = preparation("mixed").fit(frame)
     columns = mixed.transform(frame)
@@ -95,7 +101,8 @@ def test_gaps_and_unseen_levels_are_prepared():
 @pytest.mark.parametrize(
     "own", [KernelMachine(), SparseLogistic(limit=4)], ids=lambda own: type(own).__name__
 )
-def test_a_machine_of_the_benchmarks_own_has_labels_and_probabilities(samples, own):
+def test_own_rivals_give_probabilities(samples, own):
+    """Probabilities of the benchmarks' own classifiers agree with their labels."""
     X, y = samples
     odds = own.fit(X, y).predict_proba(X)
     assert odds.shape == (150, 2)
@@ -104,7 +111,8 @@ def test_a_machine_of_the_benchmarks_own_has_labels_and_probabilities(samples, o
 
 
 @pytest.mark.parametrize("name", [name for name in RIVALS if f"{LIMIT} numbers" in name])
-def test_what_is_called_small_is_small(name, samples):
+def test_small_models_keep_to_limit(name, samples):
+    """A rival that is called small has at most LIMIT numbers."""
     assert 0 < numbers_of(RIVALS[name].make("numbers", 0).fit(*samples)) <= LIMIT
 
 
@@ -126,7 +134,8 @@ def cells(means, sets=("a", "b"), spread=0.0):
     )  # fmt: skip
 
 
-def test_a_difference_has_the_interval_of_its_splits():
+def test_difference_has_interval_over_splits():
+    """The interval of a mean difference is Student's, with the variance of dependent splits."""
     rows = cells({OURS[0]: 0.90, "EBM": 0.92}, spread=0.01)
     mean, low, high = page.compared(rows, OURS[0], "EBM")
     apart = -0.02 - 0.01 * (np.arange(10) % 2)
@@ -134,7 +143,7 @@ def test_a_difference_has_the_interval_of_its_splits():
     np.testing.assert_allclose((mean, low, high), (apart.mean(), apart.mean() - half, apart.mean() + half))
 
 
-def test_the_interval_is_nadeau_and_bengios():
+def test_interval_is_nadeau_and_bengios():
     """From the definition, by another route: scipy's own interval is that without the correction."""
     values, ratio = [0.10, 0.14, 0.09, 0.12, 0.16], 1.0 / 3.0
     mean, low, high = interval(values, ratio)
@@ -149,5 +158,6 @@ def test_the_interval_is_nadeau_and_bengios():
 
 
 @pytest.mark.parametrize("values", [[], [0.1], [0.1, 0.1, 0.1]])
-def test_no_interval_without_a_spread(values):
+def test_no_interval_without_spread(values):
+    """Equal or too few values have no interval."""
     assert np.isnan(interval(values, 0.3)[1:]).all()

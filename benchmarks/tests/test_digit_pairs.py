@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins
+from benchmarks.helpers.digit_machines import GRIDS, TOL, fitted, margin_machines
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, PairData, images
 from formulations.families import hinge_families
 from polyopt import Kernel
@@ -15,6 +15,7 @@ DIGITS = Digits("digits", 0.0, (("digits", True),), classes=3)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("kernel", ["1", "4", "RBF"])
 def test_kernels_of_shared_products(scaling, kernel):
+    """Gram matrices and outputs from shared products are those of the kernel."""
     X, y, T, _ = images(DIGITS, scaling)
     A = X[np.isin(y, (1, 2))]
     data, sizes = PairData(DIGITS, scaling, (1, 2)), (A**2).sum(axis=1)
@@ -30,11 +31,11 @@ def test_kernels_of_shared_products(scaling, kernel):
         np.testing.assert_allclose(data.outputs(kernel, at, some, coefs), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_a_shared_solution_is_one_of_the_larger_cost():
-    """Its outputs, computed anew, are optimal for every setting that has it, each with its own C and B."""
+def test_shared_solution_is_optimal_for_each():
+    """A solution shared by several C is optimal for each of them, with its own B."""
     data = PairData(DIGITS, SCALINGS[0], (1, 2))
     K, y = data.gram("3", np.arange(len(data.y))), data.y
-    fits = _margins(K, y, {method: GRIDS[method] for method in ("SVM", "RMM")})
+    fits = margin_machines(K, y, {method: GRIDS[method] for method in ("SVM", "RMM")})
     assert fits["SVM"].shared > 0
     assert fits["RMM"].shared > 0
     theta = {C: np.abs(K @ v + b).max() for (C,), v, b in zip(*_parts(fits["SVM"]), strict=True)}
@@ -53,11 +54,12 @@ def _parts(fit):
     return fit.settings, fit.coefs, fit.intercepts
 
 
-def test_machines_of_every_method_tell_digits_apart():
+def test_every_method_tells_digits_apart():
+    """A machine of each method has more than 90 % of held-out digits right."""
     data = PairData(DIGITS, SCALINGS[0], (0, 1))
     train, rest = data.splits[0]
     settings = {method: grid[:1] for method, grid in GRIDS.items()}
-    for method, fit in _fitted(data.gram("2", train), data.y[train], settings).items():
+    for method, fit in fitted(data.gram("2", train), data.y[train], settings).items():
         coefs, b = fit.of(settings[method])
         outputs = data.outputs("2", rest, train, coefs) + b
         assert ((outputs[:, 0] > 0.0) == (data.y[rest] > 0.0)).mean() > 0.9, method
