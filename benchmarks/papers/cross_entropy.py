@@ -204,7 +204,7 @@ CHAPTER = Chapter(
         ),
         Item(
             "Tweak: the SVM is solved first, and others than its support vectors are left out",
-            "test_l0_estimators.py::test_the_screens_bound_is_one_for_the_candidates",
+            "test_l0_estimators.py::test_screen_bound_is_of_candidates",
         ),
         Item(
             "Tweak: scores are kept",

@@ -348,8 +348,7 @@ class Rows:
     """A family of losses C phi(t) of each sample, where t = kink - side (f_k - sum of f at the faces `less`).
 
     at: of each sample the faces k at which it pays, in the way `pays`.
-    one: of each sample True if it pays at one of all faces, the cheapest; then `at` has no face, unless a
-        node of a tree has decided for one.
+    one: of each sample True if it pays at the cheapest face alone; a node of a tree puts the face into `at`.
     """
 
     def __init__(self, fields: Json, y: list[int], faces: int):
