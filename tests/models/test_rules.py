@@ -85,14 +85,22 @@ def test_unknown_agreement_is_told(path):
     assert "not known" not in worked("rules", path, "--terms", 2, "--data", DATA)
 
 
-def test_published_test_part_is_counted_apart(tmp_path):
+def test_published_test_part_is_counted_apart(tmp_path, monkeypatch, rng):
     """The agreement with data that have a test part is counted for either part."""
-    path = tmp_path / "m.skops"
+    path, X = tmp_path / "m.skops", rng.normal(size=(60, 4))
+    parts = {
+        "X_train": X[:40],
+        "X_test": X[40:],
+        "y_train": 1 * (X[:40, 0] > 0),
+        "y_test": 1 * (X[40:, 0] > 0),
+    }
+    np.savez(tmp_path / "svmguide1.npz", **parts)
+    monkeypatch.setenv("POLYOPT_DATA", str(tmp_path))
     options = ("--faces", 1, "--solver", "fast", "--set", "max_iter=3")
     worked("fit", "svmguide1", "--method", "cpm", *options, "--out", path)
     said = worked("rules", path, "--terms", 2, "--data", "svmguide1")
-    assert "of the 3089 training samples" in said
-    assert "of the 4000 test samples" in said
+    assert "of the 40 training samples" in said
+    assert "of the 20 test samples" in said
 
 
 def test_two_sides_are_a_difference(tmp_path):
