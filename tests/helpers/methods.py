@@ -84,7 +84,8 @@ def _data():
     twice = np.column_stack([np.vstack([X[:12], X[:12]]), np.full(24, 2.0)])  # each with both labels
     thirds = np.arange(24) % 3
     middles = X + 2.0 * np.column_stack([thirds == 1, thirds == 2, thirds == 0])
-    counts = sp.random_array((24, 6), density=0.4, rng=np.random.default_rng(0), format="csr")
+    draw = np.random.default_rng(0).random((2, 24, 6))
+    counts = sp.csr_array(np.where(draw[0] < 0.4, draw[1], 0.0))
     signs = np.sign(counts @ [1.0, -1.0, 1.0, -1.0, 1.0, -1.0] + 0.01)
     return {
         "overlapping": Samples(X, y),
