@@ -120,7 +120,7 @@ def test_probability_is_on_the_side_of_the_label(inside):
     assert (second == (machine.decision_function(GRID) > 0)).all()
 
 
-def test_tie_of_a_pair_is_a_vote_for_its_first_class():
+def test_tie_of_pair_favours_first_class():
     """A pair whose score is 0 votes for its first class."""
     machine = ConvexPolytopeMachine(1, random_state=0).fit(GRID, np.arange(len(GRID)) % 3)
     for pair in machine.estimators_:

@@ -148,7 +148,7 @@ def test_probabilities_do_not_depend_on_decision():
     assert machines[1].generalization_bound() == polytope_bound(X, -side, -W)
 
 
-def test_probabilities_of_three_classes_do_not_depend_on_decision():
+def test_coupled_probabilities_do_not_depend_on_decision():
     """Coupled probabilities of pairs are the same, and the label is the most probable."""
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     first, second = (

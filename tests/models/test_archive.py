@@ -44,18 +44,21 @@ def same(a, b):
 
 
 def test_reads_as_skops_does():
+    """Every kind of content that a model file has is read as skops reads it."""
     archive = skops.io.dumps(CONTENT)
     trusted = skops.io.get_untrusted_types(data=archive)
     assert same(read_archive(io.BytesIO(archive), trusted), skops.io.loads(archive, trusted=trusted))
 
 
 def test_step_of_scikit_learn():
+    """A scaler of a file transforms as the one that was written."""
     scaler = StandardScaler().fit(np.arange(8.0).reshape(4, 2))
     found = read_archive(io.BytesIO(skops.io.dumps(scaler)), ())
     np.testing.assert_array_equal(found.transform(np.eye(2)), scaler.transform(np.eye(2)))
 
 
 def test_one_object_stays_one():
+    """An array that stands twice is one object."""
     array = np.arange(3.0)
     first, second = read_archive(io.BytesIO(skops.io.dumps([array, array])), ())
     assert first is second
@@ -65,6 +68,7 @@ def test_one_object_stays_one():
     "content", [LogisticRegression(), {"f": np.exp}, {1, 2}, b"bytes", np.ma.ones(2)], ids=repr
 )
 def test_other_types_are_left_to_skops(content):
+    """Content of no model file is unknown to our reader."""
     with pytest.raises(UnknownContentError):
         read_archive(io.BytesIO(skops.io.dumps([content])), ())
 
@@ -80,6 +84,7 @@ def test_other_types_are_left_to_skops(content):
 )
 @pytest.mark.parametrize("protocol", [1, 2, 3])
 def test_nothing_untrusted_is_made(node, protocol):
+    """A node that names another module's function or a false loader is refused."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("schema.json", json.dumps(node | {"protocol": protocol}))
