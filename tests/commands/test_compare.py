@@ -12,6 +12,7 @@ from helpers import odd_methods
 from helpers.commands import registry
 from rich.console import Console
 
+from polyopt.base.progress import records_to
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare.run import chosen_methods, given_text
@@ -233,9 +234,19 @@ REFUSED = {
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
 def test_bad_input_is_refused(arguments, message):
-    """Data, methods and settings that cannot be compared are named."""
-    with pytest.raises(ValueError, match=message):
+    """Data, methods and settings that cannot be compared are named, before a solver has told of anything."""
+    told = []
+    with records_to(told.append), pytest.raises(ValueError, match=message):
         compare(**{"data": blobs(), "methods": ["svm", "rmm"], **arguments})
+    assert told == []
+
+
+def test_solvers_tell_of_comparison():
+    """A comparison of good data has records, which the test above would see."""
+    told = []
+    with records_to(told.append):
+        compare(blobs(), ["svm"])
+    assert told
 
 
 def test_setting_is_for_methods_that_have_it(comparison):
